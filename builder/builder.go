@@ -101,7 +101,7 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 		return nil, err
 	}
 	if err := os.Rename(unfinished, output); err != nil {
-		return nil, fmt.Errorf("putting the binary in its place: %w", err)
+		return nil, fmt.Errorf("renaming the binary: %w", err)
 	}
 	slices.SortFunc(compiled.Warnings, handler.Diagnostic.Compare)
 	compiled.Duration = time.Since(started)
@@ -136,7 +136,7 @@ func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) e
 	}
 	dir, err := os.MkdirTemp("", "goless-program-")
 	if err != nil {
-		return fmt.Errorf("making a directory for the program: %w", err)
+		return fmt.Errorf("creating a directory for the program: %w", err)
 	}
 	defer sandbox.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
 	written, err := program.Write(dir, parsed)

@@ -73,7 +73,7 @@ func (b *Builder) dependencyKey(ctx context.Context, p *program.Program) (string
 	for _, name := range requirements {
 		data, err := os.ReadFile(filepath.Join(p.Dir, name))
 		if err != nil {
-			return "", fmt.Errorf("reading what the program requires: %w", err)
+			return "", fmt.Errorf("reading the requirements of the program: %w", err)
 		}
 		inputs = append(inputs, string(data))
 	}
@@ -101,7 +101,7 @@ func (b *Builder) foreignImports(ctx context.Context, p *program.Program) ([]str
 		if !known {
 			var err error
 			if isCompiled, err = rules.MatchFile(filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(dir)), name); err != nil {
-				return nil, fmt.Errorf("reading what %s imports: %w", imported.File, err)
+				return nil, fmt.Errorf("reading the imports of %s: %w", imported.File, err)
 			}
 			compiled[imported.File] = isCompiled
 		}
@@ -127,7 +127,7 @@ func overridden(p *program.Program) (warnings []handler.Diagnostic) {
 			continue
 		}
 		at := p.Requirement(r.Mod.Path)
-		message := fmt.Sprintf("the function has %s %s and not %s, because the program around it needs the newer one: require that", r.Mod.Path, built, r.Mod.Version)
+		message := fmt.Sprintf("the function is built with %s %s instead of %s, because the generated program needs the newer version; require that version", r.Mod.Path, built, r.Mod.Version)
 		warnings = append(warnings, handler.NewDiagnostic(at.File, at.Line, at.Column, message))
 	}
 	return warnings
@@ -136,7 +136,7 @@ func overridden(p *program.Program) (warnings []handler.Diagnostic) {
 func copyFiles(from, to string, names []string) error {
 	for _, name := range names {
 		if err := sandbox.CopyResult(from, name, filepath.Join(to, name), 0o644); err != nil {
-			return fmt.Errorf("copying what the program requires: %w", err)
+			return fmt.Errorf("copying the requirements of the program: %w", err)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func TestReport(t *testing.T) {
 		"too_large":      {builder: pinned, err: sandbox.ErrTooLarge},
 		"timeout":        {builder: pinned, err: compile.ErrTimeout},
 		"out_of_memory":  {builder: pinned, err: sandbox.ErrOutOfMemory},
-		"internal":       {builder: pinned, err: &handler.Error{Compiled: true, Diagnostics: diagnostics(1, "the compiler failed here, which is a bug of Go and not of the function; written in another way it may compile: panic: index out of range")}},
+		"internal":       {builder: pinned, err: &handler.Error{Compiled: true, Diagnostics: diagnostics(1, "the compiler failed, which is a bug in Go, not in the function; rewrite this code differently: panic: index out of range")}},
 		"warnings":       {builder: pinned, warnings: diagnostics(2, "fmt.Sprintf format %d has arg name of wrong type string (printf)")},
 		"unvetted":       {builder: pinned, unvetted: context.DeadlineExceeded},
 		"many_warnings":  {builder: pinned, warnings: diagnostics(100, "result of fmt.Errorf call not used (unusedresult)")},

@@ -106,12 +106,12 @@ func checkEncoded(f *file) string {
 	name := strings.TrimPrefix(f.Name, encodedPrefix)
 	switch {
 	case mustBeText(name):
-		return fmt.Sprintf("%s must be text, write it as it is and without %s", name, encodedPrefix)
+		return fmt.Sprintf("%s must be text; write it without %s", name, encodedPrefix)
 	case f.Encoded:
-		return fmt.Sprintf("the name begins with %s twice, write it once", encodedPrefix)
+		return fmt.Sprintf("the name starts with %s twice; write it once", encodedPrefix)
 	}
 	_, err := base64.StdEncoding.DecodeString(string(f.Data))
-	return fmt.Sprintf("%s is not base64, encode it with: base64 FILE (%v)", name, err)
+	return fmt.Sprintf("%s is not valid base64; encode it with: base64 FILE (%v)", name, err)
 }
 
 // mustBeText reports whether Goless or the go command reads the file with this name.

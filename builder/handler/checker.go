@@ -84,7 +84,7 @@ func (c *checker) readable(src []byte) bool {
 	whole := &file{File: File{Name: c.filename, Data: src}}
 	switch {
 	case len(bytes.TrimSpace(bytes.TrimPrefix(src, byteOrderMark))) == 0:
-		c.reportAt(whole, 0, "the source is empty, write a package with "+Signature)
+		c.reportAt(whole, 0, "the source is empty; write a package with "+Signature)
 	case utf8.RuneCount(src) > MaxCharacters:
 		c.reportAt(whole, 0, fmt.Sprintf("the source has %d characters, at most %d are allowed", utf8.RuneCount(src), MaxCharacters))
 	}
@@ -108,9 +108,9 @@ func (c *checker) split(src []byte) bool {
 			continue
 		}
 		if i := invalidUTF8(f.Data); i >= 0 {
-			c.reportAt(f, i, "the source is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8")
+			c.reportAt(f, i, "the source is not UTF-8 (possibly Latin-1 or Windows-1252); save it as UTF-8")
 		} else if i := bytes.IndexByte(f.Data, 0); i >= 0 {
-			c.reportAt(f, i, "the source holds a NUL character, remove it")
+			c.reportAt(f, i, "the source contains a NUL character; remove it")
 		}
 	}
 	return len(c.findings) == 0

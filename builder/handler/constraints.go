@@ -34,9 +34,9 @@ func (c *checker) checkConstraints(f *file) {
 	switch {
 	case err != nil:
 		_, reason, _ := strings.Cut(err.Error(), f.base+": ")
-		c.report(f, constraint(f.syntax), "the build constraint cannot be read, mend it: "+reason)
+		c.report(f, constraint(f.syntax), "cannot parse the build constraint: "+reason)
 	case !c.archive && !f.everywhere:
-		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source, remove it: functions are built for linux/%s with %s and without cgo", excluding[0], version.Lang(GoVersion)))
+		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source; remove it, because functions are built for linux/%s with %s and without cgo", excluding[0], version.Lang(GoVersion)))
 		f.built, f.everywhere = true, true
 	case c.archive && f.syntax.Name.Name == "documentation": // never compiled
 		f.built, f.everywhere = false, false

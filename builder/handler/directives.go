@@ -11,15 +11,15 @@ import (
 
 // directives are comments that would change what is compiled.
 var directives = []struct{ prefix, message string }{
-	{"//go:linkname", "//go:linkname is not allowed, remove it"},
-	{"//go:cgo_", "cgo directives are not allowed, remove it: functions are built without cgo"},
+	{"//go:linkname", "//go:linkname is not allowed; remove it"},
+	{"//go:cgo_", "cgo directives are not allowed, because functions are built without cgo; remove it"},
 }
 
 // checkDirectives rejects directives to the toolchain and line directives.
 func (c *checker) checkDirectives(f *file) {
 	for comment := range comments(f.syntax) {
 		if isLineDirective(comment.Text) {
-			c.report(f, comment.Pos(), "line directives are not allowed, remove it: errors are shown where they are")
+			c.report(f, comment.Pos(), "line directives are not allowed, because they change the positions of errors; remove it")
 		}
 		for _, d := range directives {
 			rest, ok := strings.CutPrefix(comment.Text, d.prefix)
@@ -65,13 +65,13 @@ func (c *checker) checkEmbeds(f *file) {
 		args, err := directive.ParseArgs()
 		switch {
 		case !c.archive:
-			c.report(f, comment.Pos(), "//go:embed has nothing to embed: the source is a single file, to make one of a directory run: builder pack DIR")
+			c.report(f, comment.Pos(), "//go:embed has nothing to embed: the source is a single file; create a source from a directory with: builder pack DIR")
 		case err != nil:
-			c.report(f, comment.Pos(), fmt.Sprintf("the pattern of //go:embed cannot be read, mend it: %v", err))
+			c.report(f, comment.Pos(), fmt.Sprintf("cannot parse the pattern of //go:embed: %v", err))
 		}
 		for _, arg := range args {
 			if c.archive && !isPattern(arg.Arg) {
-				c.report(f, arg.Pos, fmt.Sprintf("cannot embed %s: write a path inside of the file's directory, without . and ..", arg.Arg))
+				c.report(f, arg.Pos, fmt.Sprintf("cannot embed %s: the path must be inside the directory of the file, without . and ..", arg.Arg))
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func (c *checker) checkRoot(p *pkg) {
 				c.checkFunc(p, f, fn, handlerShape, "")
 			case name.Name == handlerShape.name:
 				found = true
-				c.report(f, name.Pos(), fmt.Sprintf("Handler is declared with %s, must be a function: %s", decl.(*ast.GenDecl).Tok, Signature))
+				c.report(f, name.Pos(), fmt.Sprintf("Handler is declared with %s, want a function: %s", decl.(*ast.GenDecl).Tok, Signature))
 			case hook >= 0 && isFunc:
 				hooks[name.Name] = true
 				c.checkFunc(p, f, fn, hookShapes[hook], ", or use another name")
@@ -77,19 +77,19 @@ func (c *checker) checkRoot(p *pkg) {
 func (c *checker) checkFunc(p *pkg, f *file, fn *ast.FuncDecl, want shape, or string) {
 	switch {
 	case fn.Type.TypeParams != nil:
-		c.report(f, fn.Pos(), fmt.Sprintf("%s must not have type parameters, must be: %s%s", want.name, want.signature, or))
+		c.report(f, fn.Pos(), fmt.Sprintf("%s must not have type parameters, want: %s%s", want.name, want.signature, or))
 	case !p.matches(f, fn, want) && p.matches(imported(f, want.needs), fn, want):
 		remedy := fmt.Sprintf("add: import %q", want.needs)
 		for name, path := range f.names {
 			if path == want.needs && name != "_" {
-				remedy = fmt.Sprintf("which is imported as %s: write %s in its place", name, name)
+				remedy = fmt.Sprintf("which is imported as %s; use %s", name, name)
 			}
 		}
 		c.report(f, fn.Pos(), fmt.Sprintf("%s needs the package %s, %s", want.name, shortName(want.needs), remedy))
 	case !p.matches(f, fn, want):
-		c.report(f, fn.Pos(), fmt.Sprintf("wrong signature for %s, must be: %s%s", want.name, want.signature, or))
+		c.report(f, fn.Pos(), fmt.Sprintf("wrong signature for %s, want: %s%s", want.name, want.signature, or))
 	case fn.Body == nil:
-		c.report(f, fn.Pos(), want.name+" has no body, add one in braces")
+		c.report(f, fn.Pos(), want.name+" has no body; add one in braces")
 	}
 }
 
@@ -113,10 +113,10 @@ func (c *checker) reportMissing(p *pkg) {
 			switch {
 			case !ok:
 			case fn.Recv != nil && fn.Name.Name == handlerShape.name:
-				c.report(f, fn.Pos(), "Handler is a method, must be a function: "+Signature)
+				c.report(f, fn.Pos(), "Handler is a method, want a function: "+Signature)
 				return
 			case fn.Recv == nil && fn.Type.TypeParams == nil && p.matches(f, fn, handlerShape):
-				c.report(f, fn.Pos(), fmt.Sprintf("there is no Handler, rename %s to Handler", fn.Name.Name))
+				c.report(f, fn.Pos(), fmt.Sprintf("no Handler declared; rename %s to Handler", fn.Name.Name))
 				return
 			}
 		}
@@ -125,7 +125,7 @@ func (c *checker) reportMissing(p *pkg) {
 		return
 	}
 	first := p.files[0]
-	c.report(first, first.syntax.Name.Pos(), "there is no Handler, add: "+Signature)
+	c.report(first, first.syntax.Name.Pos(), "no Handler declared; add: "+Signature)
 }
 
 // reportElsewhere reports a Handler in a file that does not belong to the handler's package. It
@@ -137,9 +137,9 @@ func (c *checker) reportElsewhere() bool {
 		case fn == nil:
 			continue
 		case f.dir != c.dir && f.built && c.mod != nil:
-			c.report(f, fn.Pos(), "Handler must be in the package at the top of the archive, or in one that no other package imports: move it there")
+			c.report(f, fn.Pos(), "Handler must be in the package at the root of the archive, or in one that no other package imports; move it there")
 		case f.dir != c.dir && f.built:
-			c.report(f, fn.Pos(), "Handler must be in the package at the top of the archive, move it there")
+			c.report(f, fn.Pos(), "Handler must be in the package at the root of the archive; move it there")
 		default:
 			c.reportNotBuilt(f, fn)
 		}
@@ -150,7 +150,7 @@ func (c *checker) reportElsewhere() bool {
 
 // reportNotBuilt reports a function in a file that is not built on all architectures.
 func (c *checker) reportNotBuilt(f *file, fn *ast.FuncDecl) {
-	c.report(f, fn.Pos(), fmt.Sprintf("%s is in a file that is not always built, because of its name or a build constraint: functions are built for linux, on %s", fn.Name.Name, strings.Join(architectures[:], " and ")))
+	c.report(f, fn.Pos(), fmt.Sprintf("%s is in a file that is excluded for some platforms by its name or a build constraint; functions are built for linux, on %s", fn.Name.Name, strings.Join(architectures[:], " and ")))
 }
 
 // handler returns the function Handler of a file with any signature, or nil.
@@ -172,9 +172,9 @@ func (c *checker) reportNoRoot() {
 	switch {
 	case c.reportElsewhere():
 	case len(c.goDirs) > 0 && c.mod != nil:
-		c.reportAt(c.files[first], 0, "no package declares Handler, add: "+Signature)
+		c.reportAt(c.files[first], 0, "no package declares Handler; add: "+Signature)
 	default:
-		c.reportAt(c.files[first], 0, "no Go file at the top is built, add handler.go with "+Signature)
+		c.reportAt(c.files[first], 0, "no Go file at the root is built; add handler.go with "+Signature)
 	}
 }
 

@@ -56,17 +56,17 @@ func (c *checker) checkImport(path string) string {
 	case path == "C":
 		return cannot("functions are built without cgo")
 	case strings.Contains(path, "://"):
-		return cannot("an import path is no URL, write it without " + path[:strings.Index(path, "://")+len("://")])
+		return cannot("an import path is not a URL; write it without " + path[:strings.Index(path, "://")+len("://")])
 	case strings.Contains(path, "@"):
-		return cannot("an import path has no version, which is in go.mod: write it without " + path[strings.IndexByte(path, '@'):])
+		return cannot("an import path has no version, go.mod has it; write it without " + path[strings.IndexByte(path, '@'):])
 	case first == "." || first == "..":
-		return cannot("imports are never relative, write the path of the module before it")
+		return cannot("relative imports are not allowed; write the full import path")
 	case slices.Contains(ours, path):
 		return ""
 	case isOurs(path):
-		return cannot("it is the program around the function, which may import " + strings.Join(ours, " and "))
+		return cannot("it is part of the generated program; a function may import " + strings.Join(ours, " and "))
 	case c.goMod == nil && foreign:
-		return cannot("only the standard library is there without a go.mod, to add one run: builder tidy FILE")
+		return cannot("without a go.mod only the standard library can be imported; add one with: builder tidy FILE")
 	case c.goMod == nil:
 		return checkStandard(path)
 	case c.mod == nil:
@@ -75,12 +75,12 @@ func (c *checker) checkImport(path string) string {
 	switch c.provider(path) {
 	case "":
 		if foreign {
-			return cannot("go.mod requires no module that has it, to add one run: builder tidy FILE")
+			return cannot("go.mod requires no module that contains it; add one with: builder tidy FILE")
 		}
 		return checkStandard(path)
 	case c.modulePath():
 		if dir := "." + strings.TrimPrefix(path, c.modulePath()); !c.goDirs[pathpkg.Clean(dir)] {
-			return cannot("the source has no package in " + pathpkg.Clean(dir))
+			return cannot("the source contains no package in " + pathpkg.Clean(dir))
 		}
 	}
 	return ""

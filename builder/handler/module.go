@@ -39,11 +39,11 @@ func (c *checker) checkGoMod() *modfile.File {
 	for _, r := range mod.Replace {
 		switch {
 		case isOurs(r.Old.Path):
-			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is the program around the function, remove the line", r.Old.Path))
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is part of the generated program; remove the line", r.Old.Path))
 		case c.mod != nil && r.Old.Path == c.modulePath(): // the main module, which the go command never replaces
-			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is the module of the function itself, remove the line", r.Old.Path))
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is the module of the function; remove the line", r.Old.Path))
 		case r.New.Version == "" && !isVendored: // a vendored module is not read from the directory
-			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version", r.Old.Path))
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s by a directory outside of the Function; copy it with go mod vendor, or replace it by a version", r.Old.Path))
 		case r.New.Version != "" && isTooLong(r.New):
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: %s", r.Old.Path, tooLong))
 		}
@@ -51,7 +51,7 @@ func (c *checker) checkGoMod() *modfile.File {
 	for _, e := range mod.Exclude {
 		isRequired := slices.ContainsFunc(mod.Require, func(r *modfile.Require) bool { return r.Mod == e.Mod })
 		if isRequired || isOurs(e.Mod.Path) || c.mod != nil && e.Mod.Path == c.modulePath() {
-			c.reportMod(e.Syntax.Start, fmt.Sprintf("cannot exclude %s: the function needs it, remove the line", e.Mod.Path))
+			c.reportMod(e.Syntax.Start, fmt.Sprintf("cannot exclude %s: the generated program needs it; remove the line", e.Mod.Path))
 		}
 	}
 	c.required = make(map[string]bool)
@@ -65,7 +65,7 @@ func (c *checker) checkGoMod() *modfile.File {
 // checkRequired rejects a module that cannot be fetched because of its path or version.
 func (c *checker) checkRequired(r *modfile.Require) {
 	if invalid, ok := errors.AsType[*module.InvalidPathError](module.CheckPath(r.Mod.Path)); ok {
-		c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot require %s: nothing can be fetched by this path: %v", r.Mod.Path, invalid.Err))
+		c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot require %s: invalid path: %v", r.Mod.Path, invalid.Err))
 	} else if isTooLong(r.Mod) {
 		c.reportMod(r.Syntax.Start, "cannot require this module: "+tooLong)
 	}
@@ -76,7 +76,7 @@ func (c *checker) checkRequired(r *modfile.Require) {
 const maxModule = maxName - 30
 
 // tooLong is the message for a module for which isTooLong returns true.
-var tooLong = fmt.Sprintf("its path and version have more than %d bytes, use a shorter path", maxModule)
+var tooLong = fmt.Sprintf("its path and version have more than %d bytes; use a shorter path", maxModule)
 
 // isTooLong reports whether file names for a module are too long for a file system. In these, the
 // go command replaces A by !a.
@@ -100,7 +100,7 @@ func (c *checker) reportModule(f *file, err error) {
 	for _, e := range list {
 		message := e.Err.Error()
 		if strings.HasSuffix(message, "invalid: must be of the form v1.2.3") {
-			message += "; to have a version chosen, remove the line and run: builder tidy FILE"
+			message += "; to select a version, remove the line and run: builder tidy FILE"
 		}
 		if _, major, ok := strings.Cut(message, "should be v0 or v1, not "); ok {
 			message += "; the path of such a version ends with /" + major
@@ -123,7 +123,7 @@ func (c *checker) reportMod(at modfile.Position, message string) {
 
 func (c *checker) checkModulePath(f *file, mod *modfile.File) {
 	if mod.Module == nil {
-		c.reportAt(f, 0, "go.mod does not name the module, add the line: module example.com/function")
+		c.reportAt(f, 0, "go.mod has no module line; add: module example.com/function")
 		return
 	}
 	name, at := mod.Module.Mod.Path, mod.Module.Syntax.Start
@@ -132,15 +132,15 @@ func (c *checker) checkModulePath(f *file, mod *modfile.File) {
 	_, _, canHaveVersion := module.SplitPathVersion(name)
 	switch {
 	case invalid != nil:
-		c.reportMod(at, fmt.Sprintf("module path %s is not valid, use another such as example.com/function: %v", name, invalid.Err))
+		c.reportMod(at, fmt.Sprintf("module path %s is invalid; use another one such as example.com/function: %v", name, invalid.Err))
 	case !canHaveVersion:
-		c.reportMod(at, fmt.Sprintf("module path %s ends with a version, which must be /v2 or later: use another such as example.com/function", name))
+		c.reportMod(at, fmt.Sprintf("module path %s ends with a version other than /v2 or later; use another one such as example.com/function", name))
 	case len(name) > maxName:
 		c.reportMod(at, fmt.Sprintf("module path has %d bytes, at most %d are allowed", len(name), maxName))
 	case isOurs(name):
-		c.reportMod(at, fmt.Sprintf("module path %s is the program's around the function, use another such as example.com/function", name))
+		c.reportMod(at, fmt.Sprintf("module path %s is that of the generated program; use another one such as example.com/function", name))
 	case reserved[elements[0]], slices.Contains(elements, "internal"):
-		c.reportMod(at, fmt.Sprintf("module path %s is reserved for Go itself, use another such as example.com/function", name))
+		c.reportMod(at, fmt.Sprintf("module path %s is reserved for Go; use another one such as example.com/function", name))
 	}
 	c.mod = mod
 }
@@ -151,7 +151,7 @@ func (c *checker) modulePath() string { return c.mod.Module.Mod.Path }
 func (c *checker) checkGoVersion(mod *modfile.File) {
 	if mod.Go != nil && version.Compare("go"+mod.Go.Version, GoVersion) > 0 {
 		newest := strings.TrimPrefix(version.Lang(GoVersion), "go")
-		c.reportMod(mod.Go.Syntax.Start, fmt.Sprintf("go %s is newer than what compiles functions, %s: write go %s.0 or older", mod.Go.Version, GoVersion, newest))
+		c.reportMod(mod.Go.Syntax.Start, fmt.Sprintf("go %s is newer than the Go version that compiles functions, %s; write go %s.0 or older", mod.Go.Version, GoVersion, newest))
 	}
 }
 

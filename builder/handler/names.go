@@ -25,7 +25,7 @@ func (c *checker) checkNames() {
 		if message := checkName(f); message != "" {
 			c.reportAt(f, 0, message)
 		} else if c.goDirs[f.dir] && !hidden(f.base) && slices.Contains(foreign, path.Ext(f.base)) {
-			c.reportAt(f, 0, fmt.Sprintf("cannot build %s: functions are made of Go alone, remove the file or move it out of the package's directory", f.base))
+			c.reportAt(f, 0, fmt.Sprintf("cannot build %s: functions consist of Go files only; remove the file or move it out of the directory of the package", f.base))
 		}
 	}
 	if len(c.findings) == 0 {
@@ -49,21 +49,21 @@ func checkName(f *file) string {
 	case strings.Contains(f.Name, `\`):
 		return `the name has a \, write / between directories`
 	case strings.HasPrefix(f.Name, "/"):
-		return "the name must be relative to the archive, remove the / at its beginning"
+		return "the name must be relative to the archive; remove the leading /"
 	case slices.Contains(strings.Split(f.Name, "/"), ".."):
-		return "the name leads out of its directory, write it without .."
+		return "the name is outside of the archive; write it without .."
 	case path.Clean(f.Name) != f.Name:
-		return "the name is not clean, write " + path.Clean(f.Name)
+		return "the name is not clean; write " + path.Clean(f.Name)
 	case len(f.Name) > maxName:
 		return fmt.Sprintf("the name has %d bytes, at most %d are allowed", len(f.Name), maxName)
 	case invalid != nil:
-		return fmt.Sprintf("the name is not portable, choose another: %v", invalid.Err)
+		return fmt.Sprintf("the name is not portable; use another one: %v", invalid.Err)
 	case f.isGo && !alphanumeric(f.base[0]), f.isGo && f.dir != root && !alphanumeric(path.Base(f.dir)[0]):
-		return "the go command refuses the name, begin file and directory with a letter"
+		return "the go command rejects the name; start the names of files and directories with a letter"
 	case f.base == "go.work":
-		return "a function is one module and no workspace, remove go.work"
+		return "a function is one module, not a workspace; remove go.work"
 	case f.base == "go.mod" && f.dir != root:
-		return "a function is one module, remove this go.mod"
+		return "a function is one module; remove this go.mod"
 	}
 	return ""
 }
@@ -85,21 +85,21 @@ func (c *checker) checkCollisions() {
 		case first == nil:
 			files[folded] = f
 		case first.Name == f.Name:
-			c.reportAt(f, 0, f.Name+" is in the archive twice, remove one")
+			c.reportAt(f, 0, f.Name+" is in the archive twice; remove one")
 		default:
-			c.reportAt(f, 0, fmt.Sprintf("the name differs from %s in case alone, rename one", first.Name))
+			c.reportAt(f, 0, fmt.Sprintf("the name differs from %s only in case; rename one", first.Name))
 		}
 	}
 	dirs := make(map[string]bool)
 	for _, f := range c.files {
 		for dir := path.Dir(strings.ToLower(f.Name)); dir != root && dir != "/"; dir = path.Dir(dir) {
 			if outer := files[dir]; outer != nil {
-				c.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory, rename one", outer.Name))
+				c.reportAt(f, 0, fmt.Sprintf("%s is both a file and a directory; rename one", outer.Name))
 			}
 			dirs[dir] = true
 		}
 		if len(dirs) > MaxFiles { // each directory takes space on disk
-			c.reportAt(f, 0, fmt.Sprintf("the archive has more than %d directories, use fewer", MaxFiles))
+			c.reportAt(f, 0, fmt.Sprintf("the archive has more than %d directories; use fewer", MaxFiles))
 			return
 		}
 	}

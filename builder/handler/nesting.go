@@ -62,9 +62,9 @@ func tooDeep(src []byte) (offset int, message string) {
 		}
 		switch {
 		case depth > maxNesting:
-			return offset, fmt.Sprintf("nested deeper than %d levels, split it", maxNesting)
+			return offset, fmt.Sprintf("nested deeper than %d levels; split it", maxNesting)
 		case keywords > maxKeywords:
-			return offset, fmt.Sprintf("more than %d keywords in one line, break it", maxKeywords)
+			return offset, fmt.Sprintf("more than %d keywords in one line; break it", maxKeywords)
 		}
 		last = tok
 	}

@@ -59,14 +59,14 @@ func (c *checker) checkClauses(p *pkg) {
 	name := first.syntax.Name
 	for _, f := range p.files[1:] {
 		if other := f.syntax.Name; other.Name != name.Name {
-			c.report(f, other.Pos(), fmt.Sprintf("package %s is not the package of %s, which is %s: use one name in a directory", other.Name, first.place(name.Pos()), name.Name))
+			c.report(f, other.Pos(), fmt.Sprintf("package %s differs from the package of %s, %s; use one name per directory", other.Name, first.place(name.Pos()), name.Name))
 		}
 	}
 	switch {
 	case p.dir == c.dir:
 		c.checkRootClause(first, name)
 	case p.dir != root && c.goMod == nil:
-		c.report(first, name.Pos(), "a package in a directory of its own needs a go.mod, add one with the line: module example.com/function")
+		c.report(first, name.Pos(), "a package in a subdirectory needs a go.mod; add one with the line: module example.com/function")
 	}
 }
 
@@ -86,7 +86,7 @@ func (c *checker) checkTests(p *pkg) {
 		}
 		other := syntax.Name.Name
 		if excluding, err := f.excluding(); err == nil && len(excluding) < len(architectures) && other != "documentation" && strings.TrimSuffix(other, "_test") != name.Name {
-			c.reportAt(f, int(syntax.Name.Pos()-syntax.FileStart), fmt.Sprintf("package %s is not for tests of %s, which is %s: write package %s_test, or package %s", other, first.place(name.Pos()), name.Name, name.Name, name.Name))
+			c.reportAt(f, int(syntax.Name.Pos()-syntax.FileStart), fmt.Sprintf("package %s is not the package of %s, %s, or its tests; write package %s_test, or package %s", other, first.place(name.Pos()), name.Name, name.Name, name.Name))
 		}
 	}
 }
@@ -94,13 +94,13 @@ func (c *checker) checkTests(p *pkg) {
 func (c *checker) checkRootClause(f *file, name *ast.Ident) {
 	switch {
 	case name.Name == "main":
-		c.report(f, name.Pos(), "package main cannot be imported, use another name: package handlers")
+		c.report(f, name.Pos(), "package main cannot be imported; use another name: package handlers")
 	case name.Name == "_":
-		c.report(f, name.Pos(), "package _ cannot be imported, use another name: package handlers")
+		c.report(f, name.Pos(), "package _ cannot be imported; use another name: package handlers")
 	case name.Name == "documentation":
-		c.report(f, name.Pos(), "package documentation is never compiled, use another name: package handlers")
+		c.report(f, name.Pos(), "package documentation is never compiled; use another name: package handlers")
 	case strings.HasSuffix(name.Name, "_test"):
-		c.report(f, name.Pos(), fmt.Sprintf("package %s is for tests, use another name: package handlers", name.Name))
+		c.report(f, name.Pos(), fmt.Sprintf("package %s is for tests; use another name: package handlers", name.Name))
 	}
 }
 
@@ -119,7 +119,7 @@ func (c *checker) choose() bool {
 	}
 	c.dir = found[0].dir
 	for _, other := range found[1:] {
-		c.report(other, other.handler().Pos(), fmt.Sprintf("Handler is also in %s, and a Function has one: name the directory of its package, or leave the other out", c.dir))
+		c.report(other, other.handler().Pos(), fmt.Sprintf("Handler is also in %s; pass the directory of one package, or leave out the other", c.dir))
 	}
 	return len(found) == 1 && !c.unreadable(c.dir)
 }

@@ -84,7 +84,7 @@ func (m *VendoredModule) note(text string) {
 
 // rewriteVendor is the fix for a vendor directory that was edited manually or that is older than
 // the go.mod.
-const rewriteVendor = "write vendor anew with: go mod vendor"
+const rewriteVendor = "update vendor with: go mod vendor"
 
 // checkVendor rejects a vendor directory that is inconsistent with the go.mod, as the go command
 // does, or that contains modules that a function must not contain.
@@ -103,12 +103,12 @@ func (c *checker) checkVendor(mod *modfile.File) {
 		return
 	}
 	for _, line := range unreadable {
-		report(line, "this is neither a module with its version nor a package, "+rewriteVendor)
+		report(line, "this is neither a module with a version nor a package; "+rewriteVendor)
 	}
 	known := make(map[string]VendoredModule)
 	for _, m := range modules {
 		if _, ok := known[m.Path]; ok {
-			report(m.line, fmt.Sprintf("%s is listed twice, %s", m.Path, rewriteVendor))
+			report(m.line, fmt.Sprintf("%s is listed twice; %s", m.Path, rewriteVendor))
 		} else if message := c.checkVendored(m, mod); message != "" {
 			report(m.line, message)
 		}
@@ -119,7 +119,7 @@ func (c *checker) checkVendor(mod *modfile.File) {
 	silent := mod.Go != nil && version.Compare("go"+mod.Go.Version, "go1.14") < 0
 	for _, r := range mod.Require {
 		if !silent && !known[r.Mod.Path].Explicit {
-			c.reportMod(r.Syntax.Start, fmt.Sprintf("%s does not list %s as explicit, %s", VendorIndex, r.Mod, rewriteVendor))
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("%s does not list %s as explicit; %s", VendorIndex, r.Mod, rewriteVendor))
 		}
 	}
 }
@@ -137,19 +137,19 @@ func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
 	case isTooLong(m.Version):
 		return "cannot vendor this module: " + tooLong
 	case isOurs(m.Path):
-		return fmt.Sprintf("cannot vendor %s: it is the program around the function, remove it from vendor", m.Path)
+		return fmt.Sprintf("cannot vendor %s: it is part of the generated program; remove it from vendor", m.Path)
 	case m.Path == c.modulePath():
-		return fmt.Sprintf("cannot vendor %s: it is the module of the function itself, %s", m.Path, rewriteVendor)
+		return fmt.Sprintf("cannot vendor %s: it is the module of the function; %s", m.Path, rewriteVendor)
 	case m.GoVersion != "" && !modfile.GoVersionRE.MatchString(m.GoVersion):
-		return fmt.Sprintf("go %s is not a version of Go, %s", m.GoVersion, rewriteVendor)
+		return fmt.Sprintf("go %s is not a Go version; %s", m.GoVersion, rewriteVendor)
 	case m.GoVersion != "" && version.Compare("go"+m.GoVersion, GoVersion) > 0:
-		return fmt.Sprintf("%s needs go %s, which is newer than what compiles functions, %s: require an older version of it", m.Path, m.GoVersion, GoVersion)
+		return fmt.Sprintf("%s needs go %s, newer than the Go version that compiles functions, %s; require an older version of it", m.Path, m.GoVersion, GoVersion)
 	case required >= 0 && mod.Require[required].Mod != m.Version:
-		return fmt.Sprintf("%s is vendored in version %s, and go.mod requires %s: %s", m.Path, m.Version.Version, mod.Require[required].Mod.Version, rewriteVendor)
+		return fmt.Sprintf("%s is vendored in version %s, but go.mod requires %s; %s", m.Path, m.Version.Version, mod.Require[required].Mod.Version, rewriteVendor)
 	case required < 0 && m.Explicit:
-		return fmt.Sprintf("go.mod does not require %s, %s", m.Path, rewriteVendor)
+		return fmt.Sprintf("go.mod does not require %s; %s", m.Path, rewriteVendor)
 	case m.Replacement != replacement(mod, m.Version):
-		return fmt.Sprintf("what %s is replaced by is not what go.mod says, %s", m.Path, rewriteVendor)
+		return fmt.Sprintf("the replacement of %s differs from go.mod; %s", m.Path, rewriteVendor)
 	}
 	return ""
 }
@@ -167,11 +167,11 @@ func (c *checker) checkVendorNames(modules []VendoredModule, report func(line in
 		for dir := range parents(m.goMod()) {
 			dirs[dir] = true
 			if goMods[dir] {
-				report(m.line, fmt.Sprintf("%s is a file of the program around the function, so %s cannot be below it, vendor another module", dir, m.Path))
+				report(m.line, fmt.Sprintf("%s is a file of the generated program, so %s cannot be below it; vendor another module", dir, m.Path))
 			}
 		}
 		if len(dirs) > MaxFiles { // each directory takes space on disk
-			report(m.line, fmt.Sprintf("the modules in vendor have more than %d directories, use fewer", MaxFiles))
+			report(m.line, fmt.Sprintf("the modules in vendor have more than %d directories; use fewer", MaxFiles))
 			return
 		}
 	}
@@ -183,11 +183,11 @@ func (c *checker) checkVendorNames(modules []VendoredModule, report func(line in
 func (c *checker) checkVendorFiles(goMods, dirs map[string]bool) {
 	for _, f := range c.files {
 		if dirs[f.Name] {
-			c.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory for a vendored module, rename it", f.Name))
+			c.reportAt(f, 0, fmt.Sprintf("%s is a file, but a vendored module needs a directory of this name; rename it", f.Name))
 		}
 		for dir := range parents(f.Name) {
 			if goMods[dir] {
-				c.reportAt(f, 0, fmt.Sprintf("%s is a file of the program around the function, so it cannot be a directory, rename it", dir))
+				c.reportAt(f, 0, fmt.Sprintf("%s is a file of the generated program and cannot be a directory; rename it", dir))
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func isForLinux(base string) bool {
 func (c *checker) checkObjects() {
 	for _, f := range c.files {
 		if strings.HasPrefix(f.Name, "vendor/") && strings.HasSuffix(f.base, ".syso") && isForLinux(f.base) {
-			c.reportAt(f, 0, fmt.Sprintf("cannot link %s: functions are made of Go and its assembly alone, vendor a module without it", f.base))
+			c.reportAt(f, 0, fmt.Sprintf("cannot link %s: functions consist of Go and Go assembly only; vendor a module without it", f.base))
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestMatches(t *testing.T) {
 		matches      bool
 	}{
 		{hostile.Case{Reason: "BuildTimeout"}, "BuildTimeout", "the compiler took too long", true},
-		{hostile.Case{Reason: "BuildTimeout"}, "BuildFailed", compile.ErrBusy.Error() + ": it was stopped", true},
+		{hostile.Case{Reason: "BuildTimeout"}, "BuildFailed", compile.ErrBusy.Error() + ": stopped", true},
 		{hostile.Case{Reason: "BuildTimeout"}, "BuildFailed", "the disk is full", false},
 		{hostile.Case{Reason: "CompileFailed"}, "BuildFailed", compile.ErrBusy.Error(), false},
 		{hostile.Case{Reason: "CompileFailed", Says: "handler.go:8:1: "}, "CompileFailed", "handler.go:9:1: x", false},

@@ -128,7 +128,7 @@ func ofFields(properties, value map[string]any, path string) (all []string) {
 	for name, field := range value {
 		property, ok := properties[name].(map[string]any)
 		if !ok {
-			all = append(all, fmt.Sprintf("there is no field %s.%s", path, name))
+			all = append(all, fmt.Sprintf("unknown field %s.%s", path, name))
 			continue
 		}
 		all = append(all, mistakes(property, field, path+"."+name)...)

@@ -30,7 +30,7 @@ func TestAdmission(t *testing.T) {
 		strings.ReplaceAll(unhandled, "\n", "\n    ") + "\n"
 	want := "denied the request: \n" +
 		"handler.go:3:8: cannot import \"C\": functions are built without cgo\n" +
-		"handler.go:5:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)\n"
+		"handler.go:5:1: wrong signature for Handler, want: func Handler(http.ResponseWriter, *http.Request)\n"
 	// On a busy machine the webhook may time out once. The Function is then accepted.
 	ns.eventually("kubectl apply is told what is wrong", func() error {
 		apply := exec.CommandContext(t.Context(), "kubectl", "-n", ns.name, "apply", "--dry-run=server", "-f", "-")

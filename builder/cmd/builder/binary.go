@@ -21,7 +21,7 @@ func checkBinary(path string) error {
 		return err
 	}
 	if _, err := buildinfo.ReadFile(path); err != nil {
-		return fmt.Errorf("%s is there already and is no program, choose another place with: --output-binary", path)
+		return fmt.Errorf("%s exists and is not a program; set another path with --output-binary", path)
 	}
 	return nil
 }
@@ -39,7 +39,7 @@ func workDir(path string) (string, error) {
 		err = e.Err // removes the name of the temporary directory
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be written: %w", path, err)
+		return "", fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return filepath.Abs(dir)
 }

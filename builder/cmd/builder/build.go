@@ -17,13 +17,13 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-const buildExample = `  # writes the program hello-world
+const buildExample = `  # write the program hello-world
   builder build hello-world.yaml
 
-  # and serves it
+  # build and serve it
   builder build --output-binary /tmp/server handler.go && SERVER_PORT=8080 /tmp/server
 
-  # what the init container of a function does
+  # as the init container of a function does
   builder build --output-binary /function/server --report /dev/termination-log /source/handler.go`
 
 func newBuild(s streams, environ []string) *cobra.Command {
@@ -33,23 +33,23 @@ func newBuild(s streams, environ []string) *cobra.Command {
 		Short: "Compile Functions into static binaries",
 		Long: `Compile Functions into static binaries.
 
-The compiler is the one of the image, or else the go command in PATH. What go vet
-finds is printed as a warning, and so is a process of the compiler that took more
-memory than clusters allow by default.
+The compiler is the one of the image, or the go command in PATH. Findings of go
+vet are printed as warnings. Another warning is printed if a process of the
+compiler used more memory than clusters allow by default.
 
-The exit code is 0 when all was built, 1 when a source is at fault and 2 when
-something else went wrong. With --report it is 0, 10 for a compile error, 11 for
-a timeout, 12 when memory ran out, 13 for a source that is not a Function, 14
-when the program is too large, and 20 when the builder is at fault.`,
+The exit code is 0 on success, 1 for errors in a source and 2 for other errors.
+With --report it is 0 on success, 10 for a compile error, 11 for a timeout, 12
+if memory ran out, 13 if the source is not a Function, 14 if the program is too
+large, and 20 for other errors.`,
 		Example:           buildExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
 	}
 	b.addFlag(cmd)
-	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory or ends with / (default the name of the Function, with .bin where a directory has that name)")
-	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON")
-	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m in an image with a build cache, and 5m elsewhere)")
+	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory or ends with / (default: the name of the Function, followed by .bin if a directory has that name)")
+	cmd.Flags().StringVar(&b.report, "report", "", "write the result of the build to `file` as JSON")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m in an image with a build cache, otherwise 5m)")
 	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")
 	return cmd
 }
@@ -64,7 +64,7 @@ type build struct {
 
 func (b *build) run(ctx context.Context, path string) error {
 	if b.timeout < 0 {
-		return fmt.Errorf("--timeout %s is negative, see: builder build --help", b.timeout)
+		return fmt.Errorf("--timeout %s is negative; see builder build --help", b.timeout)
 	}
 	functions, err := b.functions(path)
 	if err != nil {
@@ -104,14 +104,14 @@ func (b *build) functions(path string) ([]*input.Function, error) {
 	case err != nil || len(functions) == 1:
 		return functions, err
 	case b.report != "":
-		return nil, fmt.Errorf("%s holds %d Functions, --report is for one", path, len(functions))
+		return nil, fmt.Errorf("%s contains %d Functions; --report supports only one", path, len(functions))
 	case b.binary != "" && !isDirectory(b.binary):
-		return nil, fmt.Errorf("%s holds %d Functions, for which --output-binary must be a directory: write %s%c", path, len(functions), b.binary, filepath.Separator)
+		return nil, fmt.Errorf("%s contains %d Functions, so --output-binary must be a directory; use %s%c", path, len(functions), b.binary, filepath.Separator)
 	}
 	names := map[string]bool{}
 	for _, function := range functions {
 		if names[function.Name] {
-			return nil, fmt.Errorf("%s holds several Functions that are called %s, build one namespace after the other", path, function.Name)
+			return nil, fmt.Errorf("%s contains several Functions named %s; build each namespace separately", path, function.Name)
 		}
 		names[function.Name] = true
 	}
@@ -166,7 +166,7 @@ func memoryNote(peak int64) string {
 	if peak <= buildservice.DefaultMemory {
 		return ""
 	}
-	return fmt.Sprintf("warning: the compiler took %d MiB, and a cluster allows %d MiB by default: raise spec.build.resources.limits.memory, and set spec.build.strategy to InPod if the build service allows less",
+	return fmt.Sprintf("warning: the compiler used %d MiB, more than the %d MiB that a cluster allows by default; raise spec.build.resources.limits.memory, and set spec.build.strategy to InPod if the build service allows less",
 		peak>>20, buildservice.DefaultMemory>>20)
 }
 

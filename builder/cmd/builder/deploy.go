@@ -15,32 +15,32 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-const deployExample = `  # apply a file, and wait until its Functions answer
+const deployExample = `  # apply a file, and wait until its Functions serve
   builder deploy hello.yaml
 
   # the Go module in this directory
   builder deploy --namespace shop .
 
-  # with what is wrong beside the lines of a pull request
+  # annotate the lines of a pull request with errors
   builder deploy -o github functions.yaml`
 
 func newDeploy(s streams) *cobra.Command {
 	d := &deploy{diagnostics: diagnostics{streams: s}}
 	cmd := &cobra.Command{
 		Use:   "deploy FILE",
-		Short: "Apply Functions to a cluster, and wait until they answer",
-		Long: `Apply Functions to a cluster, and wait until they answer. YAML is applied with
-all that it holds, as kubectl apply does. Of other sources the Function is made
-that builder pack writes.
+		Short: "Apply Functions to a cluster, and wait until they serve",
+		Long: `Apply Functions to a cluster, and wait until they serve. All objects of YAML are
+applied, as kubectl apply does. Other sources are converted to a Function, as
+builder pack does.
 
-What the cluster says meanwhile is printed as it comes, mistakes in the source
-with their places in FILE. The exit code is 0 when each function serves with its
-new version, and its Service leads to pods of that version alone; or when it
-sleeps or is stopped, as FILE says. It is 1 when a Function is at fault: it is refused,
-does not compile, or ends after its start. It is 2 when anything else hinders it,
-and when the time is over. What served before goes on serving then.
+The progress is printed, and errors in the source with their positions in FILE.
+The exit code is 0 if each function serves its new version, and all endpoints of
+its Service are pods of that version; or if it is asleep or stopped, as FILE
+specifies. It is 1 if a Function is rejected, does not compile, or exits after it
+starts. It is 2 for other errors, and after the timeout. If the exit code is not
+0, the previous version continues to serve.
 
-The cluster is reached by kubectl, with its kubeconfig and credentials.`,
+The command uses kubectl, with its kubeconfig and credentials.`,
 		Example:           deployExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
@@ -48,8 +48,8 @@ The cluster is reached by kubectl, with its kubeconfig and credentials.`,
 	}
 	d.addFlag(cmd)
 	d.addFlags(cmd)
-	cmd.Flags().StringVar(&d.name, "name", "", "metadata.name of the Function where FILE is no YAML (default that of the module, directory or file)")
-	cmd.Flags().DurationVar(&d.timeout, "timeout", 15*time.Minute, "wait no longer than this, 0 for ever")
+	cmd.Flags().StringVar(&d.name, "name", "", "metadata.name of the Function if FILE is not YAML (default: the name of the module, directory or file)")
+	cmd.Flags().DurationVar(&d.timeout, "timeout", 15*time.Minute, "maximum time to wait; 0 waits indefinitely")
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func (d *deploy) run(ctx context.Context, path string) error {
 	}
 	if d.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d.timeout, fmt.Errorf("it was waited for %s", d.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, d.timeout, fmt.Errorf("timed out after %s", d.timeout))
 		defer cancel()
 	}
 	applied, err := d.kubectl(d.err).Apply(ctx, manifest)
@@ -124,7 +124,7 @@ func (d *deploy) valid(path string) []*input.Function {
 func (d *deploy) manifest(functions []*input.Function) ([]byte, error) {
 	switch text := functions[0].YAML(); {
 	case text != nil && d.name != "":
-		return nil, errors.New("the Functions of YAML have names, leave out --name")
+		return nil, errors.New("--name is not supported for YAML, whose Functions have names")
 	case text != nil:
 		return text, nil
 	}
@@ -166,12 +166,12 @@ func (w *waiter) await(ctx context.Context) error {
 	name := w.applied.Metadata.Name
 	function, err := w.settled(ctx)
 	if err == nil && function.Condition(cluster.Ready).Reason == cluster.Serving {
-		w.tell("waiting until the Service leads to it")
+		w.tell("waiting for the endpoints of the Service")
 		err = w.kubectl(w.err).AwaitEndpoints(ctx, function)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s is not ready, %w: %s", name, context.Cause(ctx), w.said)
+		return fmt.Errorf("%s is not ready: %w: %s", name, context.Cause(ctx), w.said)
 	case err != nil:
 		return fmt.Errorf("waiting for %s: %w", name, err)
 	}
@@ -228,7 +228,7 @@ func (w *waiter) failed(function *cluster.Function) {
 	w.worsen(code)
 	w.tell(w.function.Mentions(why))
 	if function.Is(cluster.Available) {
-		w.notef("%s: the version before goes on serving", w.applied.Metadata.Name)
+		w.notef("%s: the previous version continues to serve", w.applied.Metadata.Name)
 	}
 }
 

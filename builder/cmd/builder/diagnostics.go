@@ -109,9 +109,9 @@ func (d *diagnostics) readOne(path, name string) *input.Function {
 	switch {
 	case len(functions) == 0:
 	case name == "":
-		d.fail(nil, fmt.Errorf("%s holds %d Functions, choose one with --name: %s", path, len(functions), joined(names)))
+		d.fail(nil, fmt.Errorf("%s contains %d Functions; select one with --name: %s", path, len(functions), joined(names)))
 	default:
-		d.fail(nil, fmt.Errorf("%s holds no Function %s, only: %s", path, name, joined(names)))
+		d.fail(nil, fmt.Errorf("%s contains no Function %s, only %s", path, name, joined(names)))
 	}
 	return nil
 }

@@ -22,12 +22,12 @@ import (
 // fixTimeout limits the search for packages in local modules.
 const fixTimeout = time.Minute
 
-var errFixTimeout = fmt.Errorf("it took longer than %s: add the imports of other modules yourself", fixTimeout)
+var errFixTimeout = fmt.Errorf("timed out after %s; add the imports of other modules yourself", fixTimeout)
 
-const fixExample = `  # after having written fmt.Println without the import
+const fixExample = `  # add a missing import, such as for fmt.Println
   builder fix hello.yaml
 
-  # all files of a module; what would change, and exit code 1 if anything
+  # show changes for all files of a module; the exit code is 1 if there are any
   builder fix -d .
 
   # from an editor
@@ -39,19 +39,19 @@ func newFix(s streams, environ []string) *cobra.Command {
 		Use:   "fix FILE...",
 		Short: "Add missing imports, remove unused ones, and format",
 		Long: `Add missing imports, remove unused ones, and format the Go files of Functions in
-place, in YAML and txtar too: all other text in there stays as it is. Standard
-input is written to standard output.
+place, also in YAML and txtar, whose other text does not change. Standard input
+is written to standard output.
 
-Packages are looked for in the standard library; where there is a go.mod, also
-in its module and those that it requires, if they are in the module cache: fix
-does not download. A new dependency needs: builder tidy`,
+Packages are searched in the standard library. If there is a go.mod, its module
+and the required modules in the module cache are searched too. The command
+downloads nothing. For a new dependency use builder tidy.`,
 		Example:           fixExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args) },
 	}
 	f.addFlag(cmd)
-	cmd.Flags().BoolVarP(&f.diff, "diff", "d", false, "print what would change, and change nothing")
+	cmd.Flags().BoolVarP(&f.diff, "diff", "d", false, "print the changes as a diff, and do not write them")
 	return cmd
 }
 
@@ -119,7 +119,7 @@ func fixed(ctx context.Context, function *input.Function) (map[string][]byte, er
 	}
 	dir, err := os.MkdirTemp("", "goless-fix-")
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for the source: %w", err)
+		return nil, fmt.Errorf("creating a directory for the source: %w", err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
 	if err := writeFiles(dir, function.Files()); err != nil {

@@ -10,7 +10,7 @@ import (
 	"goless.io/builder/internal/program"
 )
 
-const generateExample = `  # see what a Function becomes, and build it with the go command
+const generateExample = `  # write the generated program, and build it with the go command
   builder generate hello.yaml ./program
   cd program && go build`
 
@@ -18,17 +18,18 @@ func newGenerate(s streams) *cobra.Command {
 	g := &generate{diagnostics: diagnostics{streams: s}}
 	cmd := &cobra.Command{
 		Use:   "generate FILE DIR",
-		Short: "Write the program that a Function becomes",
-		Long: `Write the program that a Function becomes into a directory, which is made if
-need be and must be empty: a main package, the files of the Function, and the
-runtime that serves it. It can be built there with the go command.`,
+		Short: "Write the program that is generated from a Function",
+		Long: `Write the program that is generated from a Function to a directory: a main
+package, the files of the Function, and the runtime that serves it. The directory
+is created if it does not exist, and must be empty. The go command can build the
+program.`,
 		Example:           generateExample,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(_ *cobra.Command, args []string) error { return g.run(args[0], args[1]) },
 	}
 	g.addFlag(cmd)
-	cmd.Flags().StringVar(&g.name, "name", "", "the Function to take where there are several")
+	cmd.Flags().StringVar(&g.name, "name", "", "name of the Function, if FILE contains several")
 	return cmd
 }
 
@@ -48,7 +49,7 @@ func (g *generate) run(path, dir string) error {
 	}
 	g.fail(function, err)
 	if err == nil {
-		g.resultf("%s: wrote its program, build it with: cd %s && go build", function.Name, dir)
+		g.resultf("%s: wrote the program; build it with: cd %s && go build", function.Name, dir)
 	}
 	return g.end()
 }
@@ -62,7 +63,7 @@ func writeProgram(dir string, parsed *handler.Source) error {
 		return err
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%s is not empty, choose another directory", dir)
+		return fmt.Errorf("%s is not empty; use another directory", dir)
 	}
 	_, err = program.Write(dir, parsed)
 	return err

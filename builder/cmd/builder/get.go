@@ -12,10 +12,10 @@ import (
 const getExample = `  # the latest version of a module, for the Go module in this directory
   builder get github.com/google/uuid
 
-  # a certain version, in YAML
+  # a specific version, in YAML
   builder get github.com/google/uuid@v1.6.0 hello.yaml
 
-  # without it again
+  # remove it
   builder get github.com/google/uuid@none hello.yaml`
 
 func newGet(s streams, environ []string) *cobra.Command {
@@ -24,11 +24,12 @@ func newGet(s streams, environ []string) *cobra.Command {
 		Use:   "get MODULE[@VERSION] [FILE]",
 		Short: "Add a module to a Function's go.mod and go.sum, or change its version",
 		Long: `Add a module to a Function's go.mod and go.sum, or change its version, as go get
-does: into the source where FILE is YAML or txtar, whose other text stays as it
-is, and beside a Go file or into a directory. FILE is this directory where it is
-left out. Modules come from where the go command of this machine takes them.
+does. In YAML and txtar the files are written into the source, and the other text
+does not change. For a Go file they are written to its directory. The default of
+FILE is the current directory. Modules are fetched as the go command of this
+machine does.
 
-When the source imports what it needs: builder tidy`,
+If the source already imports the packages, use builder tidy.`,
 		Example: getExample,
 		Args:    cobra.RangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {

@@ -19,13 +19,13 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-const invokeExample = `  # a Function of the cluster
+const invokeExample = `  # call a Function of the cluster
   builder invoke hello
 
-  # one of its paths, with a body
+  # call one of its paths, with a body
   builder invoke hello/greetings --data '{"name":"Ada"}' -H Content-Type:application/json
 
-  # what builder run serves here, with an event as triggers send it
+  # send an event, as triggers do, to the function that builder run serves
   builder invoke http://localhost:8080 --cloudevent order.json`
 
 func newInvoke(s streams) *cobra.Command {
@@ -33,26 +33,26 @@ func newInvoke(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "invoke TARGET",
 		Short: "Send a request or a CloudEvent to a Function",
-		Long: `Send a request or a CloudEvent to a Function, and print the answer. TARGET is a
-URL, or the name of a Function in a cluster with a path and a query behind it. A
-Function that sleeps is woken.
+		Long: `Send a request or a CloudEvent to a Function, and print the response. TARGET is a
+URL, or the name of a Function in a cluster, followed by a path and a query. The
+request wakes a sleeping Function.
 
-The FILE of --cloudevent is a whole event in the JSON format of CloudEvents, or
-the data of one, whose attributes can be set by headers such as 'Ce-Type: x'.
+The FILE of --cloudevent is an event in the JSON format of CloudEvents, or only
+its data; headers such as 'Ce-Type: x' set the attributes.
 
-The exit code is 1 when the status of the answer is 400 or more, and 2 when there
-is no answer. The cluster is reached by kubectl, with its kubeconfig and
-credentials: the API server passes the request on to the Service.`,
+The exit code is 1 if the status of the response is 400 or more, and 2 if there
+is no response. The command uses kubectl, with its kubeconfig and credentials:
+the API server forwards the request to the Service.`,
 		Example:           invokeExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: i.completeFunctions,
 		RunE:              func(cmd *cobra.Command, args []string) error { return i.run(cmd.Context(), args[0]) },
 	}
 	i.addFlags(cmd)
-	cmd.Flags().StringVarP(&i.method, "method", "X", "", "`method` of the request (default GET, or POST where it has a body)")
+	cmd.Flags().StringVarP(&i.method, "method", "X", "", "`method` of the request (default GET, or POST with a body)")
 	cmd.Flags().StringArrayVarP(&i.headers, "header", "H", nil, "`header` of the request, such as 'Accept: text/html'; may be repeated")
-	cmd.Flags().StringVarP(&i.data, "data", "d", "", "`body` of the request, or @ and the file that holds it, @- for standard input")
-	cmd.Flags().StringVar(&i.event, "cloudevent", "", "send the CloudEvent, or the data of one, in `FILE`; - for standard input")
+	cmd.Flags().StringVarP(&i.data, "data", "d", "", "`body` of the request, or @ followed by a file; @- for standard input")
+	cmd.Flags().StringVar(&i.event, "cloudevent", "", "send the CloudEvent, or its data, in `FILE`; - for standard input")
 	cmd.MarkFlagsMutuallyExclusive("data", "cloudevent")
 	return cmd
 }
@@ -91,7 +91,7 @@ func (i *invoke) run(ctx context.Context, target string) error {
 	defer response.Body.Close() //nolint:errcheck // it was read
 	i.notef("%s %s after %s", response.Proto, response.Status, time.Since(began).Round(time.Millisecond))
 	if _, err := io.Copy(i.out, response.Body); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return exitSource
@@ -122,7 +122,7 @@ func (i *invoke) message() (m message, err error) {
 	for _, header := range i.headers {
 		name, value, ok := strings.Cut(header, ":")
 		if !ok {
-			return m, fmt.Errorf("%q is no header, write: 'Name: value'", header)
+			return m, fmt.Errorf("invalid header %q, want 'Name: value'", header)
 		}
 		given.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
@@ -170,9 +170,9 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 		return nil, stop, fmt.Errorf("%w; send the request to a pod: kubectl port-forward --namespace %s service/%s %d, and then: builder invoke 'http://localhost:%[4]d%s'",
 			m.checkProxied(rest), function.Metadata.Namespace, function.Status.Service, function.Spec.ServerPort, rest)
 	case !function.Is(cluster.Available):
-		return nil, stop, fmt.Errorf("%s does not serve: %s", name, function.Condition(cluster.Ready))
+		return nil, stop, fmt.Errorf("%s is not serving: %s", name, function.Condition(cluster.Ready))
 	case function.Condition(cluster.Available).Reason == cluster.Asleep:
-		i.notef("%s sleeps, and is woken", name)
+		i.notef("%s is asleep; waking it", name)
 		if err := kubectl.Wake(ctx, function); err != nil {
 			return nil, stop, err
 		}
@@ -188,7 +188,7 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 // checkProxied returns an error if the API server would change a request to this path and query.
 func (m message) checkProxied(rest string) error {
 	if m.header.Get("Authorization") != "" {
-		return errors.New("the API server takes the header Authorization for its own")
+		return errors.New("the API server uses the header Authorization itself")
 	}
 	path, _, _ := strings.Cut(rest, "?")
 	return cluster.CheckPath(path)

@@ -15,9 +15,9 @@ type toCluster struct {
 }
 
 func (c *toCluster) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "`namespace` of the Function (default that of the context)")
-	cmd.Flags().StringVar(&c.context, "context", "", "`name` of the kubeconfig's context (default the current one)")
-	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how clusters are reached (default what kubectl takes)")
+	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "`namespace` of the Function (default: the namespace of the context)")
+	cmd.Flags().StringVar(&c.context, "context", "", "`name` of the context in the kubeconfig (default: the current one)")
+	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: that of kubectl)")
 }
 
 // kubectl returns a client that runs kubectl with the flags. Warnings of kubectl are written to

@@ -11,10 +11,10 @@ import (
 	"goless.io/builder/internal/linewriter"
 )
 
-const logsExample = `  # what all pods of a function have logged
+const logsExample = `  # print the logs of all pods of a function
   builder logs hello
 
-  # and what they log from now on, those that come later too
+  # follow the logs, also of new pods
   builder logs hello --follow --namespace shop
 
   # as JSON, for other tools
@@ -25,17 +25,17 @@ func newLogs(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs NAME",
 		Short: "Print the logs of a Function in a cluster",
-		Long: `Print the logs of all pods of a Function in a cluster. To a terminal they are
-written as people read them, and elsewhere as they are: a line of JSON each.
+		Long: `Print the logs of all pods of a Function in a cluster. On a terminal they are
+formatted; otherwise each line is printed unchanged, as JSON.
 
-The cluster is reached by kubectl, with its kubeconfig and credentials.`,
+The command uses kubectl, with its kubeconfig and credentials.`,
 		Example:           logsExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: l.completeFunctions,
 		RunE:              func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
 	}
 	l.addFlags(cmd)
-	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "go on with what is logged later, until Ctrl-C")
+	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "follow the logs until Ctrl-C")
 	return cmd
 }
 
@@ -62,7 +62,7 @@ func (l *logs) run(ctx context.Context, name string) error {
 	}
 	found, err := kubectl.Logs(ctx, function, open)
 	if err == nil && !found {
-		l.notef("%s has no pods that log: %s", name, function.Condition("Ready"))
+		l.notef("%s has no pods: %s", name, function.Condition("Ready"))
 	}
 	return err
 }

@@ -77,22 +77,22 @@ func (s streams) problemf(text string, args ...any) {
 
 const rootLong = `Check, build, run, test and deploy the Go source of Functions.
 
-A FILE is Go source, a txtar archive of several files, the directory of a Go
-module or package, or YAML with any number of Functions, whatever it is called.
-A package in a module takes along what it imports of that module. - is standard
-input. Places in messages are those of the FILE, so that an editor
-finds them.
+FILE is Go source, a txtar archive of several files, the directory of a Go
+module or package, or YAML with any number of Functions, whatever its name. A
+package in a module includes the packages of that module that it imports. Use -
+for standard input. Positions in messages refer to FILE, so that editors can
+open them.
 
-The exit code is 0 when all is fine, 1 when a source is at fault, and 2 when a
-file cannot be read or written or the call is wrong.`
+The exit code is 0 on success, 1 for errors in a source, and 2 if a file cannot
+be read or written or the arguments are invalid.`
 
-const rootExample = `  # begin a Function, serve it here, and again with every save
+const rootExample = `  # create a Function, serve it on this machine, and reload it on save
   builder new hello && builder run hello
 
-  # bring it into a cluster, and call it there
+  # deploy it to a cluster, and call it there
   builder deploy hello && builder invoke hello
 
-  # make a Function of a Go module, and back
+  # convert a Go module to a Function, and back
   builder pack ./hello > hello.yaml
   builder unpack hello.yaml ./hello`
 
@@ -128,7 +128,7 @@ func newRoot(s streams, environ []string) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.Flags().BoolVar(&versions, "version", false, "print what the command version does")
+	root.Flags().BoolVar(&versions, "version", false, "print the version, as the command version does")
 	root.AddCommand(
 		newValidate(s), newVet(s, environ), newFix(s, environ), newTidy(s, environ),
 		newGenerate(s), newBuild(s, environ), newRun(s, environ), newTest(s, environ),
@@ -143,7 +143,7 @@ func newRoot(s streams, environ []string) *cobra.Command {
 		cmd.Long, cmd.Example = named(cmd.Long), named(cmd.Example)
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w, see: %s --help", err, cmd.CommandPath())
+		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
 	return root
 }

@@ -16,26 +16,26 @@ import (
 	"goless.io/builder/internal/template"
 )
 
-const newExample = `  # a function that answers HTTP requests, in the directory hello
+const newExample = `  # a function that serves HTTP requests, in the directory hello
   builder new hello
 
   # a JSON API
   builder new orders --template json
 
-  # and what comes next
+  # test it and run it
   builder test orders && builder run orders`
 
 func newNew(s streams) *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Begin a Function: a directory with a Go module and its tests",
-		Long: `Begin a Function: a directory called NAME with a Go module and its tests. Its
-template is one of:
+		Short: "Create a Function: a directory with a Go module and its tests",
+		Long: `Create a Function: a directory NAME with a Go module and its tests. The
+templates are:
 
-  http         an answer to a request
+  http         a handler that responds to a request
   json         a JSON API, with routes by method and path
-  cloudevents  events, as triggers send them
+  cloudevents  a handler of events, as triggers send them
   html         a page from a template, and files, all embedded`,
 		Example: newExample,
 		Args:    cobra.ExactArgs(1),
@@ -52,7 +52,7 @@ func begin(s streams, name, from string) error {
 		return err
 	}
 	if !slices.Contains(template.Names, from) {
-		return fmt.Errorf("there is no template %q, use one of: %s", from, strings.Join(template.Names, ", "))
+		return fmt.Errorf("unknown template %q, want one of: %s", from, strings.Join(template.Names, ", "))
 	}
 	files, err := template.Files(from)
 	if err != nil {
@@ -63,7 +63,7 @@ func begin(s streams, name, from string) error {
 		handler.File{Name: ".gitignore", Data: []byte("/" + name + "\n")}, // the binary that builder build . writes
 	)
 	if err := os.Mkdir(name, 0o755); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already, choose another name", name)
+		return fmt.Errorf("%s exists; use another name", name)
 	} else if err != nil {
 		return err
 	}

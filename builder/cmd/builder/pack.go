@@ -16,32 +16,32 @@ import (
 const packExample = `  # the Go module in the directory hello
   builder pack ./hello > hello.yaml
 
-  # and apply it at once
+  # apply it at once
   builder pack --name hello ./hello | kubectl apply -f -
 
-  # a new source for a Function whose other fields stay
+  # replace the source of a Function, and keep its other fields
   builder pack --into deploy/hello.yaml ./hello`
 
 func newPack(s streams) *cobra.Command {
 	p := &pack{diagnostics: diagnostics{streams: s}}
 	cmd := &cobra.Command{
 		Use:   "pack FILE",
-		Short: "Make the YAML of a Function from a directory or a source",
-		Long: `Make the YAML of a Function from a directory or a source.
+		Short: "Create the YAML of a Function from a directory or a source",
+		Long: `Create the YAML of a Function from a directory or a source.
 
-All files of a directory become part of the Function, but for modules of their
-own below it, go.work, and what no Go file embeds of these: files whose name
-begins with a dot, compiled programs, others that are no text, and the YAML of
-Functions. What unpack makes of the YAML is the same again, byte for byte, but
-for a line break at the end of texts that have none.`,
+All files of a directory become part of the Function, except other modules below
+it and go.work. The following are included only if a Go file embeds them: files
+whose name starts with a dot, compiled programs, other files that are not text,
+and the YAML of Functions. The command unpack restores the same bytes, except
+that it adds a missing newline at the end of a text.`,
 		Example:           packExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(_ *cobra.Command, args []string) error { return p.run(args[0]) },
 	}
 	p.addFlag(cmd)
-	cmd.Flags().StringVar(&p.name, "name", "", "metadata.name of the Function (default that of the module, directory or file)")
-	cmd.Flags().StringVar(&p.into, "into", "", "replace the source in the Function YAML `file`, and nothing else in it")
+	cmd.Flags().StringVar(&p.name, "name", "", "metadata.name of the Function (default: the name of the module, directory or file)")
+	cmd.Flags().StringVar(&p.into, "into", "", "replace only the source in the Function YAML `file`")
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func (p *pack) write(function *input.Function) error {
 		case target == nil:
 			return nil // readOne has added the error
 		case target.YAML() == nil:
-			return fmt.Errorf("%s is no YAML with a Function, whose source could be replaced", p.into)
+			return fmt.Errorf("%s is not YAML with a Function", p.into)
 		}
 		edit, err := target.Replace(function.Source)
 		if err != nil {
@@ -96,10 +96,10 @@ func (p *pack) write(function *input.Function) error {
 func nameFor(function *input.Function, chosen string) (string, error) {
 	name := cmp.Or(chosen, label(function.Name))
 	if name == "" {
-		return "", fmt.Errorf("no name can be made of %q, choose one with --name", function.Name)
+		return "", fmt.Errorf("cannot derive a name from %q; set one with --name", function.Name)
 	}
 	if err := checkName(name); err != nil {
-		return "", fmt.Errorf("%w: choose one with --name", err)
+		return "", fmt.Errorf("%w; set another name with --name", err)
 	}
 	return name, nil
 }
@@ -121,7 +121,7 @@ const maxLabel = 63
 // checkName returns an error if name is not a valid name of a Function.
 func checkName(name string) error {
 	if len(name) > maxLabel || !isLabel.MatchString(name) {
-		return fmt.Errorf("%q is not the name of a Function, which has at most %d lower case letters, digits and -, and begins and ends with a letter or digit", name, maxLabel)
+		return fmt.Errorf("%q is not a valid name: use at most %d lower case letters, digits and -, starting and ending with a letter or digit", name, maxLabel)
 	}
 	return nil
 }

@@ -25,13 +25,13 @@ const (
 	defaultAdminPort = 9090
 )
 
-const runExample = `  # serve a Function at its serverPort, and again with every save
+const runExample = `  # serve a Function at its serverPort, and reload it on save
   builder run hello.yaml
 
-  # a Go module, elsewhere
+  # serve a Go module at other ports
   builder run --port 3000 --admin-port 3001 .
 
-  # with what a Secret holds in the cluster
+  # set a variable that a Secret contains in the cluster
   TOKEN=secret builder run hello.yaml`
 
 func newRun(s streams, environ []string) *cobra.Command {
@@ -40,29 +40,28 @@ func newRun(s streams, environ []string) *cobra.Command {
 		Use:   "run FILE",
 		Short: "Serve a Function on this machine, and reload it on save",
 		Long: `Serve a Function on this machine, with the pipeline and the runtime of the
-cluster. When the FILE or one of the directory is saved, the new version takes
-over as soon as it compiles and the requests in flight have ended, for which they
-have 10 seconds, or DRAIN_TIMEOUT; until then the old one goes on serving. New
-requests wait meanwhile.
+cluster. When FILE or a file of the directory is saved and compiles, the new
+version replaces the running one: new requests wait until the running requests
+finish, at most 10 seconds or DRAIN_TIMEOUT. Until then the old version serves.
 
-A function that ends is started again, after 1 second at first and 30 at most.
-While none runs, because it ended or does not compile, requests and probes get 503
-with the error. A change of spec.serverPort moves it to that port, unless --port
-is set.
+A function that exits is restarted after 1 second, then after longer delays of at
+most 30 seconds. While no version runs, because it exited or does not compile,
+requests and probes receive 503 with the error. A change of spec.serverPort
+changes the port, unless --port is set.
 
-The function has the variables of spec.env, unless they are set in this
-environment, and those of this environment. Ctrl-C ends it.`,
+The function has the variables of this environment, and those of spec.env that
+are not set in it. Ctrl-C stops the function.`,
 		Example:           runExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
 	}
 	r.addFlag(cmd)
-	cmd.Flags().StringVar(&r.name, "name", "", "the Function to serve where there are several")
-	cmd.Flags().StringVar(&r.config.Host, "host", "localhost", "`name` or address to listen on; 0.0.0.0 for everybody")
-	cmd.Flags().IntVar(&r.config.Port, "port", defaultPort, "`port` of the function, 0 for any")
+	cmd.Flags().StringVar(&r.name, "name", "", "name of the Function, if FILE contains several")
+	cmd.Flags().StringVar(&r.config.Host, "host", "localhost", "`name` or address to listen on; 0.0.0.0 for all interfaces")
+	cmd.Flags().IntVar(&r.config.Port, "port", defaultPort, "`port` of the function; 0 for any")
 	cmd.Flags().Lookup("port").DefValue = "spec.serverPort, or 8080"
-	cmd.Flags().IntVar(&r.config.AdminPort, "admin-port", defaultAdminPort, "`port` of metrics and probes, 0 for any")
+	cmd.Flags().IntVar(&r.config.AdminPort, "admin-port", defaultAdminPort, "`port` of metrics and probes; 0 for any")
 	return cmd
 }
 
@@ -90,7 +89,7 @@ type runner struct {
 
 func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	if path == input.Stdin {
-		return errors.New("standard input cannot be watched, name a file or a directory")
+		return errors.New("standard input cannot be watched; use a file or a directory")
 	}
 	ctx := cmd.Context()
 	tools, err := toolchain.Find(ctx, r.environ)
@@ -113,7 +112,7 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 		r.config.Port = portOf(function)
 	}
 	if r.scratch, err = os.MkdirTemp("", "goless-run-"); err != nil {
-		return fmt.Errorf("making a directory for the binaries: %w", err)
+		return fmt.Errorf("creating a directory for the binaries: %w", err)
 	}
 	defer os.RemoveAll(r.scratch) //nolint:errcheck // it is below the temporary directory
 	r.config.Dir, r.config.Env = r.scratch, r.environ
@@ -166,9 +165,9 @@ func (r *runner) complain() {
 		r.problemf("waiting for the next save")
 	case r.down != nil:
 		r.refuse(found)
-		r.notef("%s: the version before is started again", r.current.Name)
+		r.notef("%s: restarting the previous version", r.current.Name)
 	default:
-		r.notef("%s: the version before goes on serving", r.current.Name)
+		r.notef("%s: the previous version continues to serve", r.current.Name)
 	}
 }
 

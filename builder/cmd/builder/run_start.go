@@ -37,7 +37,7 @@ func (r *runner) build(ctx context.Context, function *input.Function) bool {
 	r.fail(nil, r.print())
 	if !r.portSet {
 		if err := r.server.SetPort(portOf(function)); err != nil {
-			r.fail(nil, fmt.Errorf("spec.serverPort has changed: %w", err))
+			r.fail(nil, fmt.Errorf("spec.serverPort changed: %w", err))
 			return false
 		}
 	}
@@ -70,7 +70,7 @@ func (r *runner) startAgain() {
 		r.ended(err)
 		return
 	}
-	r.notef("%s: started again", r.current.Name)
+	r.notef("%s: restarted", r.current.Name)
 }
 
 // ended reports why the current version does not run, also in responses to requests, and schedules
@@ -79,7 +79,7 @@ func (r *runner) ended(err error) {
 	r.down = err
 	delay := r.retry.next(time.Now())
 	r.again = time.After(delay)
-	r.notef("%s: %v; starting it again in %s", r.current.Name, err, delay)
+	r.notef("%s: %v; restarting in %s", r.current.Name, err, delay)
 	r.refuse(fmt.Sprintf("%s: %v", r.current.Name, err))
 }
 
@@ -136,7 +136,7 @@ func (r *runner) variables(function *input.Function) []string {
 	}
 	for _, name := range wanted.Elsewhere {
 		if !r.isSet(name) {
-			r.noteOnce("%s: the cluster knows %s, set it in this environment if the function needs it", function.Name, name)
+			r.noteOnce("%s: only the cluster has the value of %s; set it in this environment if the function needs it", function.Name, name)
 		}
 	}
 	return env

@@ -108,7 +108,7 @@ func (r *runner) unchanged() {
 		r.retry = backoff{}
 		r.startAgain()
 	case r.faulty:
-		r.notef("%s: the source is that of the version that serves", r.current.Name)
+		r.notef("%s: the source is the same as that of the running version", r.current.Name)
 	}
 	r.faulty = false
 }

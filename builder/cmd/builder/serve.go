@@ -22,7 +22,7 @@ import (
 	"goless.io/builder/remote"
 )
 
-const serveExample = `  # what deploy/ runs in the cluster
+const serveExample = `  # as deploy/ does in the cluster
   builder serve --listen :8443 --seed-file /etc/goless/build/seed --store /var/lib/goless
 
   # on this machine
@@ -32,18 +32,19 @@ func newServe(s streams, environ []string) *cobra.Command {
 	v := &buildService{streams: s, environ: environ}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Build for many: the build service of a cluster",
-		Long: `Build for many: the build service of a cluster. The operator orders binaries, and
-the pods of functions fetch them, over HTTPS.
+		Short: "Run the build service of a cluster",
+		Long: `Run the build service of a cluster. The operator orders binaries, and the pods of
+functions fetch them, over HTTPS.
 
-A seed of 32 random bytes is all that replicas and the operator share. Results are
-kept on disk until the process ends; those that were not used for the longest time
-are removed first. Memory and time of each build are limited as in the container
-that builds in a pod.
+Replicas and the operator share only a seed of 32 random bytes. Results are kept on
+disk until the process ends; when the store is full, the least recently used are
+removed. Memory and time of each build are limited as in the container that builds
+in a pod.
 
-The compiler is kept from all files but its own, the seed before all. That needs the
-toolchain of the builder's image, and a kernel with Landlock. Without them it refuses
-to start, unless --allow-unconfined says that all sources are your own.`,
+The compiler can access only its own files, and never the seed. This requires the
+toolchain of the builder's image and a kernel with Landlock. Without them the
+command exits with an error, unless --allow-unconfined is set, which is safe only
+if you trust all sources.`,
 		Example: serveExample,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
@@ -52,14 +53,14 @@ to start, unless --allow-unconfined says that all sources are your own.`,
 	cmd.Flags().StringVar(&v.metrics, "metrics-listen", "", "`address` to listen on for Prometheus, in plain HTTP")
 	cmd.Flags().StringVar(&v.probes, "probe-listen", "", "`address` to listen on for the kubelet's probes, /healthz and /readyz, in plain HTTP")
 	cmd.Flags().StringVar(&v.seed, "seed-file", "", "`file` of 32 random bytes, from which all keys are derived")
-	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and for work, which nobody else writes to; what another process has left there is removed")
+	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and builds, used by this process only; files of an earlier process are removed")
 	cmd.Flags().Int64Var(&v.storeSize, "store-size", buildservice.DefaultStoreSize>>20, "size of the results in the store, in `MiB`")
-	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", buildservice.DefaultDependenciesSize>>20, "size of the modules and packages in the store that builds leave for the next ones of their namespace, in `MiB`; 0 keeps none")
-	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "how many builds go on at a time, each with an equal part of the processors; the last place is kept for namespaces that build seldom (default one a processor and one more)")
-	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", buildservice.DefaultMaxTimeout, "the longest time that a build may take, whatever is ordered")
-	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", buildservice.DefaultMemory>>20, "the most memory that a build may use, in `MiB`, whatever is ordered; go vet takes up to 256 beside it")
-	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` of all replicas, which agree on who builds what")
-	cmd.Flags().BoolVar(&v.allowUnconfined, "allow-unconfined", false, "build also where the compiler cannot be confined, so that a source can read the seed and all else that this process can")
+	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", buildservice.DefaultDependenciesSize>>20, "size of the modules and packages in the store that are cached for later builds of the same namespace, in `MiB`; 0 disables the cache")
+	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "maximum number of concurrent builds, each with an equal share of the processors; the last slot is reserved for namespaces that build rarely (default: the number of processors plus one)")
+	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", buildservice.DefaultMaxTimeout, "maximum timeout of a build, for all orders")
+	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", buildservice.DefaultMemory>>20, "maximum memory of a build, in `MiB`, for all orders; go vet uses up to 256 in addition")
+	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` that resolves to all replicas, which divide the builds among them")
+	cmd.Flags().BoolVar(&v.allowUnconfined, "allow-unconfined", false, "build even if the compiler cannot be confined; a source can then read the seed and all other files of this process")
 	for _, required := range []string{"seed-file", "store"} {
 		_ = cmd.MarkFlagRequired(required) // it is a flag
 	}
@@ -102,7 +103,7 @@ func (v *buildService) run(ctx context.Context) error {
 		v.config.Log.Warn(note)
 	}
 	if checkConfined(v.config.Toolchain) != nil {
-		v.config.Log.Warn("the compiler is not confined: a source can read the seed, and all else that this process can")
+		v.config.Log.Warn("the compiler is not confined: sources can read the seed and all other files of this process")
 	}
 	v.config.Log.Info("serving", "version", version, "address", listener.Addr().String(), "toolchain", v.config.Toolchain.Version)
 	return v.serve(ctx, built, listener)
@@ -171,7 +172,7 @@ func (v *buildService) discard(dir string) error {
 	for _, name := range earlier {
 		path := filepath.Join(filepath.Dir(dir), name)
 		if err := sandbox.RemoveAll(path); err != nil {
-			v.config.Log.Warn("removing what an earlier process has left", "directory", path, "error", err)
+			v.config.Log.Warn("removing files of an earlier process", "directory", path, "error", err)
 		}
 	}
 	err = sandbox.RemoveAll(dir)
@@ -182,7 +183,7 @@ func (v *buildService) discard(dir string) error {
 	if os.Rename(dir, aside) != nil {
 		return err // more precise than the error of Rename
 	}
-	v.config.Log.Warn("removing what an earlier process has left", "directory", aside, "error", err)
+	v.config.Log.Warn("removing files of an earlier process", "directory", aside, "error", err)
 	return nil
 }
 
@@ -205,14 +206,14 @@ func (v *buildService) warm(ctx context.Context) {
 // configure sets the configuration from the flags and the files that they name.
 func (v *buildService) configure(ctx context.Context) error {
 	if v.storeSize <= 0 || v.dependenciesSize < 0 || v.maxMemory <= 0 || v.config.Parallel < 0 || v.config.MaxTimeout <= 0 {
-		return errors.New("bounds must be positive, see: builder serve --help")
+		return errors.New("limits must be positive; see builder serve --help")
 	}
 	v.config.StoreSize, v.config.DependenciesSize, v.config.MaxMemory = v.storeSize<<20, v.dependenciesSize<<20, v.maxMemory<<20
 	v.config.Version, v.config.Commit = version, builtFrom()
 	v.config.Log = slog.New(slog.NewJSONHandler(v.err, nil))
 	seed, err := os.ReadFile(v.seed)
 	if err != nil {
-		return fmt.Errorf("reading the seed, which the operator makes when it starts: %w", err)
+		return fmt.Errorf("reading the seed, which the operator creates at startup: %w", err)
 	}
 	if v.config.Keys, err = remote.NewKeys(seed); err != nil {
 		return fmt.Errorf("%s: %w", v.seed, err)
@@ -239,9 +240,9 @@ func (v *buildService) configure(ctx context.Context) error {
 func checkConfined(t *toolchain.Toolchain) error {
 	switch {
 	case !t.Sealed:
-		return errors.New("the toolchain is not the complete one of the builder's image, so the compiler cannot be confined, and a source could read the seed: run the image that make images publishes, or, where all sources are your own, add --allow-unconfined")
+		return errors.New("the compiler cannot be confined without the toolchain of the builder's image, and a source could read the seed; run the image that make images publishes, or, if you trust all sources, add --allow-unconfined")
 	case !sandbox.ConfinesFiles():
-		return errors.New("the kernel, or the seccomp profile of this container, keeps the builder from Landlock, and without it a source could read the seed: build with the strategy InPod here, or, where all sources are your own, add --allow-unconfined")
+		return errors.New("Landlock is not available because of the kernel or the seccomp profile of this container, and without it a source could read the seed; use the build strategy InPod in this cluster, or, if you trust all sources, add --allow-unconfined")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 const testExample = `  # the _test.go files of a Function
   builder test hello.yaml
 
-  # some of them, with all they say, and how much they cover
+  # some of them, with their output and the coverage
   builder test -run TestHandler/empty -v -cover .
 
   # all of them ten times, with the race detector, which needs a C compiler
@@ -29,7 +29,7 @@ func newTest(s streams, environ []string) *cobra.Command {
 		Use:   "test FILE",
 		Short: "Run the tests of a Function's source",
 		Long: `Run the tests of a Function's source: the _test.go files of an archive or of a
-directory, as go test does. The exit code is 1 when a test fails.`,
+directory, as go test does. The exit code is 1 if a test fails.`,
 		Example:           testExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
@@ -37,11 +37,11 @@ directory, as go test does. The exit code is 1 when a test fails.`,
 	}
 	t.addFlag(cmd)
 	cmd.Flags().StringVar(&t.pattern, "run", "", "run only the tests that match the `regexp`")
-	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "print what every test says")
-	cmd.Flags().BoolVar(&t.cover, "cover", false, "print how much of the source the tests reach")
-	cmd.Flags().BoolVar(&t.race, "race", false, "find data races, which needs a C compiler")
-	cmd.Flags().IntVar(&t.count, "count", 1, "run each test so many `times`")
-	cmd.Flags().DurationVar(&t.timeout, "timeout", defaultTestTimeout, "end the tests of a package after this time, 0 for never")
+	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "print the output of all tests")
+	cmd.Flags().BoolVar(&t.cover, "cover", false, "print the coverage")
+	cmd.Flags().BoolVar(&t.race, "race", false, "enable the race detector, which needs a C compiler")
+	cmd.Flags().IntVar(&t.count, "count", 1, "run each test this many `times`")
+	cmd.Flags().DurationVar(&t.timeout, "timeout", defaultTestTimeout, "timeout of the tests of a package; 0 disables it")
 	return cmd
 }
 

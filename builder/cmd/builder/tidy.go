@@ -21,10 +21,10 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-const tidyExample = `  # after having imported a module
+const tidyExample = `  # after importing a module
   builder tidy hello.yaml
 
-  # and download nothing that is not allowed at work
+  # download only from a company proxy
   GOPROXY=https://proxy.example.com builder tidy hello.yaml`
 
 func newTidy(s streams, environ []string) *cobra.Command {
@@ -32,11 +32,11 @@ func newTidy(s streams, environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tidy FILE",
 		Short: "Write the go.mod and go.sum that a Function's imports need",
-		Long: `Write the go.mod and go.sum that a Function's imports need, as go mod tidy does:
-into the source where FILE is YAML or txtar, whose other text stays as it is, and
-beside a Go file or into a directory. What go mod tidy leaves unchanged stays as it
-is, and every change of the go.mod is printed. A source that needs none gets none.
-Modules come from where the go command of this machine takes them.`,
+		Long: `Write the go.mod and go.sum that a Function's imports need, as go mod tidy does.
+In YAML and txtar the files are written into the source, and the other text does
+not change. For a Go file they are written to its directory. Each change of go.mod
+is printed. No files are written for a source that needs none. Modules are fetched
+as the go command of this machine does.`,
 		Example:           tidyExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
@@ -93,7 +93,7 @@ func (e *edits) describe(path string, changes []input.Change) {
 				e.notef("%s: %s: go.mod: %s", path, name, what)
 			}
 		case isModule:
-			e.notef("%s: %s: go.mod and go.sum are as they should be", path, name)
+			e.notef("%s: %s: go.mod and go.sum are up to date", path, name)
 		default:
 			e.notef("%s: %s: needs no go.mod", path, name)
 		}
@@ -161,7 +161,7 @@ func edited(ctx context.Context, tools *toolchain.Toolchain, path string, functi
 	}
 	dir, err := os.MkdirTemp("", "goless-tidy-")
 	if err != nil {
-		return change, fmt.Errorf("making a directory for the source: %w", err)
+		return change, fmt.Errorf("creating a directory for the source: %w", err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
 	if err := writeFiles(dir, function.Files()); err != nil {
@@ -194,7 +194,7 @@ func checkTidy(function *input.Function) error {
 	if mod := handler.Inspect(function.Files()).GoMod; mod != nil {
 		for _, r := range mod.Replace {
 			if r.New.Version == "" {
-				message := fmt.Sprintf("%s is replaced by a directory that the Function does not have: where it is, run: go mod tidy && go mod vendor", r.Old.Path)
+				message := fmt.Sprintf("%s is replaced by a directory that is not part of the Function; run go mod tidy && go mod vendor where that directory exists", r.Old.Path)
 				found = append(found, handler.NewDiagnostic("go.mod", r.Syntax.Start.Line, r.Syntax.Start.LineRune, message))
 			}
 		}
@@ -220,7 +220,7 @@ func checkAlone(path string, function *input.Function) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		return fmt.Errorf("%s is in the module of %s, whose go.mod is for all of its packages, run: builder tidy %s", path, filepath.Join(module, "go.mod"), module)
+		return fmt.Errorf("%s is in the module of %s; run: builder tidy %s", path, filepath.Join(module, "go.mod"), module)
 	}
 	if dir == path {
 		return nil
@@ -234,7 +234,7 @@ func checkAlone(path string, function *input.Function) error {
 		return err
 	})
 	if others {
-		return fmt.Errorf("the go.mod beside %s is for the other Go files there as well, name the directory: builder tidy %s", path, dir)
+		return fmt.Errorf("the go.mod beside %s is also for other Go files; run: builder tidy %s", path, dir)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-const unpackExample = `  # work on a Function as on any Go module
+const unpackExample = `  # edit a Function as a Go module
   builder unpack hello.yaml ./hello
 
   # every Function of the cluster, one directory each
@@ -25,17 +25,17 @@ func newUnpack(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unpack FILE DIR",
 		Short: "Write the files of a Function's source into a directory",
-		Long: `Write the files of a Function's source into a directory, which is made if need
-be. A source of one file becomes handler.go. When FILE holds several Functions,
-each gets a directory of its name below DIR. Files that are there already with
-other content are not overwritten.`,
+		Long: `Write the files of a Function's source to a directory, which is created if it does
+not exist. A source of one file is written to handler.go. If FILE contains several
+Functions, each is written to a directory of its name below DIR. Existing files
+with other content are not overwritten.`,
 		Example:           unpackExample,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(_ *cobra.Command, args []string) error { return u.run(args[0], args[1]) },
 	}
 	u.addFlag(cmd)
-	cmd.Flags().BoolVarP(&u.force, "force", "f", false, "overwrite files that are different")
+	cmd.Flags().BoolVarP(&u.force, "force", "f", false, "overwrite existing files with other content")
 	return cmd
 }
 
@@ -57,7 +57,7 @@ func (u *unpack) run(path, dir string) error {
 			target = filepath.Join(dir, function.Name)
 		}
 		if taken[target] {
-			u.fail(nil, fmt.Errorf("unpacking %s: another Function of %s has that name and is in %s now: unpack one namespace after the other", function.Name, path, target))
+			u.fail(nil, fmt.Errorf("unpacking %s: another Function of %s has the same name and is in %s; unpack each namespace separately", function.Name, path, target))
 			continue
 		}
 		taken[target] = true
@@ -96,5 +96,5 @@ func (u *unpack) check(root *os.Root, file handler.File) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("%s is there already with other content, overwrite it with: --force", filepath.Join(root.Name(), file.Name))
+	return fmt.Errorf("%s exists with other content; overwrite it with --force", filepath.Join(root.Name(), file.Name))
 }

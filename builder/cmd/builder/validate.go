@@ -19,10 +19,10 @@ const validateExample = `  # one file: Go, txtar or YAML
   # all Functions of a directory
   builder validate deploy/*.yaml
 
-  # what the cluster has
+  # the Functions of the cluster
   kubectl get functions -o yaml | builder validate -
 
-  # beside the lines of a pull request
+  # annotate the lines of a pull request
   builder validate -o github functions/*.yaml`
 
 func newValidate(s streams) *cobra.Command {
@@ -32,15 +32,15 @@ func newValidate(s streams) *cobra.Command {
 		Short: "Check that sources are Functions, without compiling them",
 		Long: `Check that sources are Functions, without compiling them.
 
-This is the check that the operator makes before it builds a Function: syntax,
-packages, imports, go.mod, and the signature of Handler. In YAML, it also finds
-what the schema of Functions refuses: unknown fields, values of a wrong type or
-size, and values that do not go together. Triggers and FunctionClasses are checked
-against their schemas as well. It takes milliseconds. It does not know the settings
-of a cluster, and warns about what the defaults of Goless refuse.
+The operator performs the same check before it builds a Function: syntax, packages,
+imports, go.mod, and the signature of Handler. YAML is also checked against the
+schema of Functions: unknown fields, values of a wrong type or size, and values
+that exclude each other. Triggers and FunctionClasses are checked against their
+schemas. The check takes milliseconds. It does not know the settings of a cluster,
+and warns about values that the default settings reject.
 
-A single FILE must hold something to check. Of several, those that hold nothing are
-noted.`,
+A single FILE must contain an object to check. Of several, those without one are
+reported as a note.`,
 		Example:           validateExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,

@@ -18,7 +18,7 @@ func newVersion(environ []string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the builder, of the Go that compiles functions, and of their runtime",
-		Example: `  # equal lines make equal binaries of equal sources
+		Example: `  # equal versions build equal binaries from equal sources
   builder version`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return printVersion(cmd, environ) },

@@ -16,17 +16,17 @@ import (
 const vetExample = `  # one file: Go, txtar or YAML
   builder vet hello.yaml
 
-  # beside the lines of a pull request
+  # annotate the lines of a pull request
   builder vet -o github .`
 
 func newVet(s streams, environ []string) *cobra.Command {
 	v := &compiler{diagnostics: diagnostics{streams: s}, environ: environ}
 	cmd := &cobra.Command{
 		Use:   "vet FILE...",
-		Short: "Find what compiles and is a mistake all the same",
-		Long: `Find what compiles and is a mistake all the same, with the analyzers of go vet.
+		Short: "Report suspicious code that compiles",
+		Long: `Report suspicious code that compiles, with the analyzers of go vet.
 
-The exit code is 1 when there is a finding. A build reports them as warnings.`,
+The exit code is 1 if there is a finding. A build reports findings as warnings.`,
 		Example:           vetExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,

@@ -40,7 +40,7 @@ func checkUnchanged(edit input.Edit) error {
 		return nil
 	}
 	if isSpecial(edit.Path) {
-		return fmt.Errorf("%s is no file that can be changed, use - for standard input", edit.Path)
+		return fmt.Errorf("%s is not a regular file; use - for standard input", edit.Path)
 	}
 	now, err := os.ReadFile(edit.Path)
 	switch {
@@ -49,9 +49,9 @@ func checkUnchanged(edit input.Edit) error {
 	case err != nil:
 		return err
 	case edit.Old == nil:
-		return fmt.Errorf("%s is there already, nothing was written", edit.Path)
+		return fmt.Errorf("%s exists; nothing was written", edit.Path)
 	case !bytes.Equal(now, edit.Old):
-		return fmt.Errorf("%s was changed meanwhile, nothing was written: try again", edit.Path)
+		return fmt.Errorf("%s changed in the meantime; nothing was written; try again", edit.Path)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func run(args []string, out io.Writer) error {
 	case "image":
 		bill, err = completed(args[1], args[2:])
 	default:
-		err = fmt.Errorf("there is no command %s", args[0])
+		err = fmt.Errorf("unknown command %s", args[0])
 	}
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func linked(file string) (*debug.BuildInfo, error) {
 	text, err := strconv.Unquote(plan.TracingModules)
 	const magic = 16 // bytes, before the text and after it
 	if err != nil || len(text) < 2*magic {
-		return nil, fmt.Errorf("%s has the modules %q, which the linker would not take", file, plan.TracingModules)
+		return nil, fmt.Errorf("%s contains the modules %q, which the linker does not record", file, plan.TracingModules)
 	}
 	info, err := debug.ParseBuildInfo(text[magic : len(text)-magic])
 	if err != nil {

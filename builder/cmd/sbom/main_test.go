@@ -99,11 +99,11 @@ func TestImage(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	for want, args := range map[string][]string{
-		"usage":                     {"program"},
-		"there is no command x":     {"x", "y"},
-		"SOURCE_DATE_EPOCH must be": {"functions", write(t, plan)},
-		"the linker would not take": {"functions", write(t, "{}")},
-		"no such file":              {"image", "nowhere"},
+		"usage":                      {"program"},
+		"unknown command x":          {"x", "y"},
+		"SOURCE_DATE_EPOCH must be":  {"functions", write(t, plan)},
+		"the linker does not record": {"functions", write(t, "{}")},
+		"no such file":               {"image", "nowhere"},
 	} {
 		if err := run(args, new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("sbom %q: %v, want %q", args, err, want)

@@ -41,11 +41,11 @@ func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []by
 func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	key := r.PathValue("key")
 	if !equal(bearer(r), s.config.Keys.Capability(key)) {
-		http.Error(w, "this token does not fetch this binary", http.StatusForbidden)
+		http.Error(w, "token is not valid for this binary", http.StatusForbidden)
 		return
 	}
 	if r.ContentLength != 0 {
-		http.Error(w, "a request for a binary has no body", http.StatusBadRequest)
+		http.Error(w, "request body not allowed", http.StatusBadRequest)
 		return
 	}
 	byPeer := equal(r.Header.Get(peerHeader), s.config.Keys.Token())
@@ -67,7 +67,7 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	if !byPeer {
 		end, ok := s.downloads.begin(r.RemoteAddr, found.Namespace)
 		if !ok {
-			retryLater(w, http.StatusTooManyRequests, "too many downloads to this client, try again later")
+			retryLater(w, http.StatusTooManyRequests, "too many downloads for this client; try again later")
 			return
 		}
 		defer end()
@@ -134,7 +134,7 @@ func (s *Service) explain(w http.ResponseWriter, key string) {
 		retryLater(w, http.StatusServiceUnavailable, errEnding.Error())
 		return
 	}
-	message := "not known here: the operator sends the source again"
+	message := "binary not found; the operator sends the source again"
 	if s.builds.has(key) {
 		message = "still compiling"
 	} else if known, ok := s.store.find(key); ok && !known.built() {

@@ -63,7 +63,7 @@ func (s *Service) build(ctx context.Context, key string, o remote.Order, waited 
 	started := time.Now()
 	report := s.result(ctx, s.builder(o), key, o)
 	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
-		report.Message += fmt.Sprintf("; the build service allows no more than %d MiB", s.config.MaxMemory>>20)
+		report.Message += fmt.Sprintf("; the build service allows at most %d MiB", s.config.MaxMemory>>20)
 	}
 	if report.Reason == builder.Built && waited >= turnTimeout {
 		built := "built in " + report.Duration
@@ -127,7 +127,7 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 	failed := func(err error) builder.Report { return builder.NewReport(b, time.Since(started), err) }
 	defer func() {
 		if p := recover(); p != nil { // one source must not end the builds of all others
-			report = failed(fmt.Errorf("the builder panics, which is a bug of Goless: %v", p))
+			report = failed(fmt.Errorf("the builder panicked, which is a bug in Goless: %v", p))
 		}
 	}()
 	dir, err := s.store.temporary()
@@ -145,14 +145,14 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 	case report.Reason == builder.Built:
 		report.AddWarnings(built)
 		if built.Unkept != nil {
-			s.config.Log.Warn("dependencies are not kept for the next build", "key", short(key), "error", built.Unkept)
+			s.config.Log.Warn("cannot keep dependencies for the next build", "key", short(key), "error", built.Unkept)
 		}
 		if err := s.storeResult(key, o.Namespace, report, binary); err != nil {
 			return failed(err)
 		}
 	case report.Lasts([]byte(o.Source)):
 		if err := s.storeResult(key, o.Namespace, report, ""); err != nil {
-			s.config.Log.Warn("a failure is not remembered", "key", short(key), "error", err)
+			s.config.Log.Warn("cannot store a failed build", "key", short(key), "error", err)
 		}
 	}
 	return report

@@ -97,7 +97,7 @@ func TestRestart(t *testing.T) {
 	key, _ := r.build(t, o)
 	r.end()
 	r = newReplica(t, Config{Store: r.config.Store})
-	r.missing(t, key, "not known")
+	r.missing(t, key, "binary not found")
 	r.build(t, o)
 	r.binary(t, key)
 }

@@ -34,7 +34,7 @@ type jobs struct {
 }
 
 // errEnding means that this replica is shutting down and starts no builds.
-var errEnding = errors.New("this replica of the build service ends, another one goes on")
+var errEnding = errors.New("this replica of the build service is shutting down; another one continues")
 
 // has reports whether a job for key exists.
 func (j *jobs) has(key string) bool {

@@ -27,12 +27,12 @@ func newMetrics(s *Service) *metrics {
 		registry: prometheus.NewRegistry(),
 		builds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "goless_build_service_build_duration_seconds",
-			Help:    "Duration of builds, by how they have ended.",
+			Help:    "Duration of builds in seconds, by result.",
 			Buckets: buckets,
 		}, []string{"reason"}),
 		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "goless_build_service_queue_duration_seconds",
-			Help:    "Time that builds have waited for their turn.",
+			Help:    "Seconds that builds were queued.",
 			Buckets: buckets,
 		}),
 		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -52,7 +52,7 @@ func newMetrics(s *Service) *metrics {
 	m.registry.MustRegister(info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.builds, m.waited, m.fetches,
-		gauge("goless_build_service_queue_length", "Number of builds that wait for their turn.", func() float64 {
+		gauge("goless_build_service_queue_length", "Number of queued builds.", func() float64 {
 			s.queue.mu.Lock()
 			defer s.queue.mu.Unlock()
 			return float64(s.queue.sum.builds)

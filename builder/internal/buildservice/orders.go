@@ -28,7 +28,7 @@ const (
 // serveOrder handles POST /v1/builds. It responds with the events of the build as lines of JSON.
 func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	if !equal(bearer(r), s.config.Keys.Token()) {
-		http.Error(w, "this token does not order builds", http.StatusUnauthorized)
+		http.Error(w, "token is not valid for build orders", http.StatusUnauthorized)
 		return
 	}
 	admit(w, r, false)
@@ -39,7 +39,7 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	}
 	key := s.key(o)
 	if o.Key != "" && o.Key != key {
-		http.Error(w, "this replica of the build service compiles the source to another binary: it is of another version", http.StatusConflict)
+		http.Error(w, "this replica of the build service has another version and would compile another binary", http.StatusConflict)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -106,7 +106,7 @@ func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, not
 func readOrder(w http.ResponseWriter, r *http.Request) (o remote.Order, err error) {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(orderTimeout)); err != nil {
-		return o, fmt.Errorf("limiting its time: %w", err)
+		return o, fmt.Errorf("setting the deadline: %w", err)
 	}
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, remote.MaxOrder))
 	if err := decoder.Decode(&o); err != nil {
@@ -116,7 +116,7 @@ func readOrder(w http.ResponseWriter, r *http.Request) (o remote.Order, err erro
 		return o, errors.New("unexpected data after the JSON order")
 	}
 	if err := control.SetReadDeadline(time.Time{}); err != nil {
-		return o, fmt.Errorf("limiting its time: %w", err)
+		return o, fmt.Errorf("setting the deadline: %w", err)
 	}
 	return o, o.Validate()
 }

@@ -313,7 +313,7 @@ func TestCancel(t *testing.T) {
 	cancels[1]()
 	asking.Wait()
 	await(t, "the build has ended", func() bool { return slices.Equal(r.log.builds(t), []string{"Cancelled"}) })
-	r.missing(t, key, "not known")
+	r.missing(t, key, "binary not found")
 }
 
 func TestWrongRequests(t *testing.T) {

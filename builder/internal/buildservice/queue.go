@@ -27,7 +27,7 @@ const (
 )
 
 // errFull means that no more builds can be queued.
-var errFull = errors.New("too many builds are waiting, ask again later")
+var errFull = errors.New("too many builds are queued; retry later")
 
 // A queue selects the next build: one of the namespace that has used the least build time recently.
 // Used time decays with halfLife.

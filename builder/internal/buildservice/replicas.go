@@ -140,7 +140,7 @@ func (s *Service) passOn(ctx context.Context, key string, o remote.Order, notify
 		if err == nil || ctx.Err() != nil {
 			return true
 		}
-		s.config.Log.Info("a replica does not build, the next one does", "key", short(key), "replica", address, "error", err)
+		s.config.Log.Info("a replica failed to build; trying the next one", "key", short(key), "replica", address, "error", err)
 	}
 	return false
 }
@@ -149,7 +149,7 @@ func (s *Service) orderFrom(ctx context.Context, address string, o remote.Order,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := time.AfterFunc(acceptTimeout, func() {
-		cancel(fmt.Errorf("it has not accepted the order within %s", acceptTimeout))
+		cancel(fmt.Errorf("order not accepted within %s", acceptTimeout))
 	})
 	defer late.Stop()
 	_, err := s.orders.At("https://"+address).Build(ctx, o, func(event remote.Event) {
@@ -200,7 +200,7 @@ func (s *Service) fetchAny(ctx context.Context, key string) error {
 	for _, address := range addresses {
 		asked.Go(func() { results <- s.fetchFrom(ctx, address, key) })
 	}
-	err := errors.New("no other replica has it")
+	err := errors.New("no other replica has the binary")
 	for range addresses {
 		failed := <-results
 		if failed == nil {
@@ -230,11 +230,11 @@ func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	if response.StatusCode != http.StatusOK {
 		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection is reused
-		return fmt.Errorf("%s answers %s", address, response.Status)
+		return fmt.Errorf("%s returned %s", address, response.Status)
 	}
 	known, err := resultOf(response.Header.Get(resultHeader))
 	if err != nil {
-		return fmt.Errorf("%s may be of another version: %w", address, err)
+		return fmt.Errorf("%s may have another version: %w", address, err)
 	}
 	select {
 	case s.receiving <- struct{}{}:
@@ -243,7 +243,7 @@ func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 		return ctx.Err()
 	}
 	timeout := transferTimeout(known.Size)
-	defer time.AfterFunc(timeout, func() { cancel(fmt.Errorf("%s has not sent the binary within %s", address, timeout)) }).Stop()
+	defer time.AfterFunc(timeout, func() { cancel(fmt.Errorf("%s did not send the binary within %s", address, timeout)) }).Stop()
 	if err := s.receive(key, known, response.Body); err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
@@ -253,7 +253,7 @@ func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 // receive verifies the signature of a binary that another replica has built, and stores it.
 func (s *Service) receive(key string, r result, body io.Reader) error {
 	if r.Size < 0 || r.Size > sandbox.MaxFileSize {
-		return fmt.Errorf("the binary has %d bytes, more than any build may leave", r.Size)
+		return fmt.Errorf("the binary has %d bytes, more than the limit of builds", r.Size)
 	}
 	release := s.store.reserve(r.Size)
 	defer release()

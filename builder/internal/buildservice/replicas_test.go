@@ -325,7 +325,7 @@ func TestPeerStalls(t *testing.T) {
 	for i := range 2 * maxReceiving {
 		fetching.Go(func() {
 			err := r.fetchFrom(t.Context(), strings.TrimPrefix(peer.URL, "https://"), strconv.Itoa(i))
-			if err == nil || !strings.Contains(err.Error(), "has not sent the binary within") {
+			if err == nil || !strings.Contains(err.Error(), "did not send the binary within") {
 				t.Errorf("fetchFrom: %v, want that it took too long", err)
 			}
 		})

@@ -36,7 +36,7 @@ func (s *Service) ServeProbes(ctx context.Context, listener net.Listener) error 
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if s.ended() {
-			http.Error(w, "about to end", http.StatusServiceUnavailable)
+			http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		}
 	})
 	return servePlain(ctx, listener, mux)

@@ -52,7 +52,7 @@ func resultOf(header string) (r result, err error) {
 		err = json.Unmarshal(data, &r)
 	}
 	if err == nil && (len(r.Report) == 0 || !r.built()) {
-		err = errors.New("it is not the result of a binary")
+		err = errors.New("not the result of a binary")
 	}
 	return r, err
 }
@@ -88,7 +88,7 @@ func openStore(dir string, most int64) (*store, error) {
 		return nil, fmt.Errorf("cleaning the store: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the store: %w", err)
+		return nil, fmt.Errorf("creating the store: %w", err)
 	}
 	return &store{dir: dir, most: most, stored: map[string]*stored{}}, nil
 }
@@ -144,11 +144,11 @@ func (s *store) open(key string) (opened *reader, found result, known bool) {
 // directory of the store if that was deleted.
 func (s *store) temporary() (string, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return "", fmt.Errorf("making the store: %w", err)
+		return "", fmt.Errorf("creating the store: %w", err)
 	}
 	dir, err := os.MkdirTemp(s.dir, unfinished)
 	if err != nil {
-		return "", fmt.Errorf("making a directory in the store: %w", err)
+		return "", fmt.Errorf("creating a directory in the store: %w", err)
 	}
 	return dir, nil
 }

@@ -87,13 +87,13 @@ func Image(t *testing.T) string {
 	}
 	key, err := os.ReadFile(filepath.Join(dir, "KEY"))
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("there is nothing to put into an image yet, make it with: make kodata")
+		t.Skip("the data of the builder image is missing; create it with: make kodata")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(key, []byte(program.Fingerprint())) {
-		t.Fatal("kodata is of another runtime than this builder, run: make kodata")
+		t.Fatal("kodata has another runtime than this builder; run: make kodata")
 	}
 	return dir
 }
@@ -106,7 +106,7 @@ func Modules() (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("the modules of the tests have not been fetched, run: make modules (%w)", err)
+		return "", fmt.Errorf("the modules of the tests are missing; run: make modules (%w)", err)
 	}
 	return dir, nil
 }

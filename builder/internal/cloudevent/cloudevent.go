@@ -54,7 +54,7 @@ func whole(fields map[string]json.RawMessage) (http.Header, []byte, error) {
 	}
 	for _, name := range []string{"id", "source", "type"} {
 		if header.Get("Ce-"+name) == "" {
-			return nil, nil, fmt.Errorf("the event has no %s, which CloudEvents must have", name)
+			return nil, nil, fmt.Errorf("the event has no %s, which CloudEvents require", name)
 		}
 	}
 	body, err := data(fields, header.Get("Content-Type"))
@@ -68,7 +68,7 @@ func attribute(value json.RawMessage) (text string, err error) {
 		err = json.Unmarshal(value, &text)
 		return text, err
 	case len(value) == 0, value[0] == '{', value[0] == '[', string(value) == "null":
-		return "", errors.New("it has no form as text")
+		return "", errors.New("not a scalar")
 	}
 	return string(value), nil
 }
@@ -77,7 +77,7 @@ func attribute(value json.RawMessage) (text string, err error) {
 func data(fields map[string]json.RawMessage, contentType string) (body []byte, err error) {
 	if encoded, ok := fields["data_base64"]; ok {
 		if err := json.Unmarshal(encoded, &body); err != nil {
-			return nil, fmt.Errorf("data_base64 of the event is no base64: %w", err)
+			return nil, fmt.Errorf("data_base64 of the event is not valid base64: %w", err)
 		}
 		return body, nil
 	}

@@ -67,7 +67,7 @@ func TestWrong(t *testing.T) {
 		`{"specversion": "1.0", "source": "/", "type": "t"}`:                                       "the event has no id",
 		`{"specversion": "1.0", "id": "1", "source": "/", "type": "t", "x": {}}`:                   "the attribute x of the event must be a string, a number or a boolean, and is {}",
 		`{"specversion": "1.0", "id": "1", "source": "/", "type": "t", "x": null}`:                 "the attribute x of the event",
-		`{"specversion": "1.0", "id": "1", "source": "/", "type": "t", "data_base64": "not base"}`: "data_base64 of the event is no base64",
+		`{"specversion": "1.0", "id": "1", "source": "/", "type": "t", "data_base64": "not base"}`: "data_base64 of the event is not valid base64",
 	} {
 		if _, _, err := cloudevent.Read([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

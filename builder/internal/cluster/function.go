@@ -65,7 +65,7 @@ const (
 // String returns the reason and the message.
 func (c Condition) String() string {
 	if c.Reason == "" {
-		return "the operator has not seen it, is it running in this cluster?"
+		return "not yet observed by the operator; check that it runs in this cluster"
 	}
 	return c.Reason + ": " + c.Message
 }
@@ -101,7 +101,7 @@ func (k *Kubectl) Apply(ctx context.Context, manifest []byte) ([]Function, error
 		Items []Function `json:"items"`
 	}
 	if err := json.Unmarshal(out, &applied); err != nil {
-		return nil, fmt.Errorf("reading what kubectl apply prints: %w", err)
+		return nil, fmt.Errorf("reading the output of kubectl apply: %w", err)
 	}
 	all := append(applied.Items, applied.Function)
 	return slices.DeleteFunc(all, func(f Function) bool { return f.Kind != "Function" || !strings.HasPrefix(f.APIVersion, "goless.io/") }), nil

@@ -61,7 +61,7 @@ func (k *Kubectl) Run(ctx context.Context, stdin io.Reader, out io.Writer, args 
 func (k *Kubectl) command(ctx context.Context, args []string) (*exec.Cmd, error) {
 	path, err := exec.LookPath("kubectl")
 	if err != nil {
-		return nil, errors.New("there is no kubectl in PATH, by which the cluster is reached: install it as https://kubernetes.io/docs/tasks/tools/ says")
+		return nil, errors.New("kubectl not found in PATH; install it, see https://kubernetes.io/docs/tasks/tools/")
 	}
 	cmd := exec.CommandContext(ctx, path, slices.Concat(args[:1], k.Flags, args[1:])...)
 	cmd.Stderr = &bytes.Buffer{}

@@ -24,7 +24,7 @@ import (
 func (k *Kubectl) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "goless-proxy-")
 	if err != nil {
-		return nil, func() {}, fmt.Errorf("making a directory for a socket: %w", err)
+		return nil, func() {}, fmt.Errorf("creating a directory for a socket: %w", err)
 	}
 	socket := filepath.Join(dir, "kubectl")
 	below := fmt.Sprintf("/api/v1/namespaces/%s/services/http:%s:%d/proxy", f.Metadata.Namespace, f.Status.Service, f.Spec.ServerPort)
@@ -53,7 +53,7 @@ func CheckPath(path string) error {
 		case strings.Contains(decoded, "/"):
 			return fmt.Errorf("the API server decodes the %s of the path %s", "%2F", path)
 		case decoded == "" && i < len(segments)-1, decoded == ".", decoded == "..":
-			return fmt.Errorf("kubectl and the API server do not pass on //, /./ and /../, which the path %s contains", path)
+			return fmt.Errorf("kubectl and the API server do not forward //, /./ and /../, which the path %s contains", path)
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func (p *proxy) send(r *http.Request) (*http.Response, error) {
 }
 
 // errNoEndpoints means that a Service has no ready pod.
-var errNoEndpoints = errors.New("the Service leads to no pod that is ready")
+var errNoEndpoints = errors.New("the Service has no ready endpoint")
 
 // maxRefusal is how many bytes of a response are read to determine whether the API server itself
 // sent it.
@@ -151,7 +151,7 @@ func refusal(response *http.Response) error {
 	}
 	begin, err := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
 	if err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	}
 	var status struct{ APIVersion, Kind, Message string }
 	_ = json.Unmarshal(begin, &status) // other responses may not be JSON
@@ -165,5 +165,5 @@ func refusal(response *http.Response) error {
 	case strings.HasPrefix(status.Message, "no endpoints available"):
 		return errNoEndpoints
 	}
-	return fmt.Errorf("the API server does not reach the function: %s", status.Message)
+	return fmt.Errorf("the API server cannot reach the function: %s", status.Message)
 }

@@ -26,7 +26,7 @@ func shareCaches(t *toolchain.Toolchain, b Options, work workspace, c *sandbox.C
 	}
 	// The compiler may write to this directory, so it must be new and not a link.
 	if err := os.Mkdir(own, 0o700); err != nil {
-		return fmt.Errorf("making a build cache: %w", err)
+		return fmt.Errorf("creating a build cache: %w", err)
 	}
 	read := []string{t.Cache}
 	if t.Dependencies != "" {
@@ -57,7 +57,7 @@ func checkDir(path string) error {
 		err = fmt.Errorf("%s is not a directory but %s", path, info.Mode().Type())
 	}
 	if err != nil {
-		return fmt.Errorf("making a build cache: %w", err)
+		return fmt.Errorf("creating a build cache: %w", err)
 	}
 	return nil
 }

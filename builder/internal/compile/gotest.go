@@ -47,7 +47,7 @@ type TestOptions struct {
 func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
-		return fmt.Errorf("making a directory for the go command: %w", err)
+		return fmt.Errorf("creating a directory for the go command: %w", err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
 	// Several packages may have test files of the same name, so -fullpath is needed.

@@ -131,7 +131,7 @@ func TestKeptPackages(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := Options{Program: p, Output: filepath.Join(t.TempDir(), "server"), Timeout: time.Minute, KeepPackages: true}
-			if _, err := Build(t.Context(), tools, b); err == nil || !strings.Contains(err.Error(), "making a build cache") {
+			if _, err := Build(t.Context(), tools, b); err == nil || !strings.Contains(err.Error(), "creating a build cache") {
 				t.Errorf("Build: %v, want that there is no build cache", err)
 			}
 		})

@@ -51,7 +51,7 @@ func MakePlan(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (
 		Module         struct{ GoVersion string }
 	}
 	if err := json.Unmarshal(out, &main); err != nil {
-		return nil, fmt.Errorf("reading what the go command lists: %w", err)
+		return nil, fmt.Errorf("reading the output of go list: %w", err)
 	}
 	plan := &Plan{Language: version.Lang("go" + main.Module.GoVersion), GODEBUG: main.DefaultGODEBUG}
 	link, err := linkByGo(ctx, t, p)
@@ -81,7 +81,7 @@ func modulesOfPlain(ctx context.Context, t *toolchain.Toolchain) (string, error)
 	}
 	dir, err := os.MkdirTemp("", "goless-plain-")
 	if err != nil {
-		return "", fmt.Errorf("making a directory for a program: %w", err)
+		return "", fmt.Errorf("creating a directory for a program: %w", err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
 	p, err := program.Write(dir, src)
@@ -131,11 +131,11 @@ func readLinkConfig(dir string) (*linkConfig, error) {
 		return nil, err
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("looking for what the linker was told: %d builds", len(found))
+		return nil, fmt.Errorf("reading the linker configuration: %d builds", len(found))
 	}
 	data, err := sandbox.ReadResult(dir, filepath.Join(filepath.Base(found[0]), "b001", "importcfg.link"), maxLinkConfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading what the linker was told: %w", err)
+		return nil, fmt.Errorf("reading the linker configuration: %w", err)
 	}
 	config := &linkConfig{packages: map[string]string{}}
 	lines := bufio.NewScanner(bytes.NewReader(data))

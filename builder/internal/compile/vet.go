@@ -42,7 +42,7 @@ var errVetTimeout = errors.New("go vet took too long")
 func Vet(ctx context.Context, t *toolchain.Toolchain, b Options) (findings []handler.Diagnostic, omitted int, err error) {
 	work, err := os.MkdirTemp("", "goless-vet-")
 	if err != nil {
-		return nil, 0, fmt.Errorf("making a directory for the compiler: %w", err)
+		return nil, 0, fmt.Errorf("creating a directory for the compiler: %w", err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
 	b.Output, b.Vet, b.vetTimeout = filepath.Join(work, "server"), true, b.Timeout
@@ -70,7 +70,7 @@ func startVet(ctx context.Context, t *toolchain.Toolchain, b Options, work works
 		defer close(v.ended)
 		defer func() {
 			if p := recover(); p != nil { // a build service also builds for other authors
-				v.err = fmt.Errorf("the builder panics, which is a bug of Goless: %v", p)
+				v.err = fmt.Errorf("the builder panicked, which is a bug in Goless: %v", p)
 			}
 		}()
 		v.findings, v.err = vet(ctx, t, b, work, exports)

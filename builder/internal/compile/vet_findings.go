@@ -24,7 +24,7 @@ func allFindings(p *program.Program, configs []vetConfig) ([]handler.Diagnostic,
 	for _, c := range configs {
 		found, err := readFindings(c.Stdout, filepath.Join(p.Dir, program.HandlerDir))
 		if err != nil {
-			return nil, fmt.Errorf("reading what go vet has found: %w", err)
+			return nil, fmt.Errorf("reading the findings of go vet: %w", err)
 		}
 		for i := range found {
 			if p.Source.GoMod == nil { // the author does not know this path

@@ -133,7 +133,7 @@ func workspaceOf(t *testing.T) workspace {
 
 // TestVetPanics checks that a panic in the builder does not end other builds.
 func TestVetPanics(t *testing.T) {
-	const want = "the builder panics"
+	const want = "the builder panicked"
 	v := startVet(t.Context(), buildtest.Machine(t), Options{}, workspaceOf(t), nil) // nil Program
 	if _, err := v.wait(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("vet: %v, want %s", err, want)

@@ -24,13 +24,13 @@ type workspace struct {
 func newWorkspace() (workspace, error) {
 	dir, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
-		return workspace{}, fmt.Errorf("making a directory for the compiler: %w", err)
+		return workspace{}, fmt.Errorf("creating a directory for the compiler: %w", err)
 	}
 	w := workspace{dir: dir, build: filepath.Join(dir, "build"), vet: filepath.Join(dir, "vet")}
 	for _, written := range []string{w.build, w.vet} {
 		if err := os.Mkdir(written, 0o700); err != nil {
 			w.remove()
-			return workspace{}, fmt.Errorf("making a directory for the compiler: %w", err)
+			return workspace{}, fmt.Errorf("creating a directory for the compiler: %w", err)
 		}
 	}
 	return w, nil

@@ -65,7 +65,7 @@ func Open(dir string, most int64) (*Store, error) {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for dependencies: %w", err)
+		return nil, fmt.Errorf("creating a directory for dependencies: %w", err)
 	}
 	return &Store{dir: dir, most: most, sets: map[string]*Set{}}, nil
 }

@@ -83,9 +83,9 @@ func listen(host string, port int, flag string) (*net.TCPListener, error) {
 	l, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("port %d is in use, choose another with %s", port, flag)
+		return nil, fmt.Errorf("port %d is in use; set another one with %s", port, flag)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("port %d is reserved for the administrator of this machine, choose one above 1023 with %s", port, flag)
+		return nil, fmt.Errorf("port %d is reserved for root; set one above 1023 with %s", port, flag)
 	case err != nil:
 		return nil, err
 	}

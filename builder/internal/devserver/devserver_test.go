@@ -316,7 +316,7 @@ func TestListenSaysWhichPortIsTaken(t *testing.T) {
 		"--admin-port": {Host: "localhost", AdminPort: port},
 	} {
 		_, err := devserver.Listen(config)
-		if want := fmt.Sprintf("port %d is in use, choose another with %s", port, want); err == nil || err.Error() != want {
+		if want := fmt.Sprintf("port %d is in use; set another one with %s", port, want); err == nil || err.Error() != want {
 			t.Errorf("Listen: %v, want %s", err, want)
 		}
 	}

@@ -15,11 +15,11 @@ func (s *Server) Refuse(text string) error {
 	s.Stop()
 	function, err := copyListener(s.function)
 	if err != nil {
-		return fmt.Errorf("answering for a function that does not run: %w", err)
+		return fmt.Errorf("serving 503 while the function does not run: %w", err)
 	}
 	admin, err := copyListener(s.admin)
 	if err != nil {
-		return errors.Join(fmt.Errorf("answering for a function that does not run: %w", err), function.Close())
+		return errors.Join(fmt.Errorf("serving 503 while the function does not run: %w", err), function.Close())
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -100,7 +100,7 @@ func (r *packageReader) needsCgo(imported string) string {
 	if len(with.GoFiles) == 0 {
 		files = "all of its files"
 	}
-	return fmt.Sprintf("%s needs cgo (%s), which functions are built without: use a module that is written in Go alone", imported, files)
+	return fmt.Sprintf("%s needs cgo (%s), but functions are built without it; use a module in pure Go", imported, files)
 }
 
 // maxCgoFiles limits the number of files read to find out whether packages need cgo, which takes

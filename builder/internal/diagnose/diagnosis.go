@@ -96,7 +96,7 @@ func (d *diagnosis) readElsewhere(importPath string, lines []string) {
 	}
 	at, message := d.importer(importPath), strings.TrimSpace(lines[i])
 	if !d.isAuthors(importPath) {
-		message = importPath + " does not compile here: " + message
+		message = importPath + " does not compile: " + message
 	}
 	d.dependency = append(d.dependency, handler.NewDiagnostic(at.File, at.Line, at.Column, message))
 }
@@ -209,10 +209,10 @@ func (d *diagnosis) placeDependency(line string) bool {
 		version, _ := module.UnescapeVersion(escapedVersion)
 		required, version = cmp.Or(required, escaped), cmp.Or(version, escapedVersion)
 		at := d.program.Requirement(required)
-		message := fmt.Sprintf("%s@%s does not compile here, require another version of it: %s", required, version, inside)
+		message := fmt.Sprintf("%s@%s does not compile; require another version of it: %s", required, version, inside)
 		name, _, _ := strings.Cut(inside, ":")
 		if reason := d.packages.needsCgo(path.Join(required, path.Dir(name))); reason != "" {
-			message = fmt.Sprintf("%s@%s does not compile here: %s; %s", required, version, inside, reason)
+			message = fmt.Sprintf("%s@%s does not compile: %s; %s", required, version, inside, reason)
 		}
 		d.dependency = append(d.dependency, handler.NewDiagnostic(at.File, at.Line, at.Column, message))
 	}
@@ -295,7 +295,7 @@ var mentioned = regexp.MustCompile(`(^|[\s(])` + program.HandlerDir + `/([^\s:]+
 func (d *diagnosis) add(file string, line, column int, message string) {
 	if reason, crashed := strings.CutPrefix(message, internalError); crashed {
 		d.internal = true
-		message = "the compiler failed here, which is a bug of Go and not of the function; written in another way it may compile: " + reason
+		message = "the compiler failed, which is a bug in Go, not in the function; rewrite this code differently: " + reason
 	}
 	d.diagnostics = append(d.diagnostics, handler.NewDiagnostic(file, line, column, message))
 }

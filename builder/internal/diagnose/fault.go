@@ -69,7 +69,7 @@ func isUnfetched(line string) bool {
 }
 
 // WithoutFetching is the advice for modules that cannot be fetched.
-const WithoutFetching = "take the modules along with go mod vendor and builder pack, or use a module proxy that has them: GOPROXY on your machine, build.modules.goProxy in the cluster"
+const WithoutFetching = "vendor the modules with go mod vendor and builder pack, or use a module proxy that has them (GOPROXY on your machine, build.modules.goProxy in the cluster)"
 
 // aboutProgram are messages about the go.mod or the go.sum of the program that do not name a
 // module.
@@ -96,25 +96,25 @@ func ModuleFault(p *program.Program, overrides func() []program.Override, pkg, p
 		if !named { // the author's go.sum must contain what the author's go.mod requires
 			f.Remedy = remedy(text)
 		}
-		message = fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy FILE", subject)
+		message = fmt.Sprintf("go.sum has no checksum of %s; add it with: builder tidy FILE", subject)
 		if !strings.Contains(text, "missing go.sum entry") {
-			message = "go.mod does not list all that the source needs, write it anew with: builder tidy FILE"
+			message = "go.mod does not list all modules that the source needs; update it with: builder tidy FILE"
 		}
 	case mismatched.MatchString(text):
 		sums := mismatched.FindStringSubmatch(text)
-		message = fmt.Sprintf("the checksum of %s is %s and not %s, so somebody may have changed the module; if the mistake is in go.sum, remove the line there and run: builder tidy FILE", subject, sums[1], sums[2])
+		message = fmt.Sprintf("the checksum of %s is %s, want %s: the module may have been modified; if go.sum is wrong, remove the line and run: builder tidy FILE", subject, sums[1], sums[2])
 	case unprovided.MatchString(text):
 		at = cmp.Or(parsePlace(place), at)
 		message = missingPackage(p, text)
 	case absent.MatchString(text):
-		message = fmt.Sprintf("there is no %s at the module proxy (%s), check its path and version; if it is private, %s", subject, absent.FindString(text), WithoutFetching)
+		message = fmt.Sprintf("%s not found at the module proxy (%s); check its path and version; if it is private, %s", subject, absent.FindString(text), WithoutFetching)
 	case noVersionControl.MatchString(text):
-		message = fmt.Sprintf("%s cannot be fetched: %s; %s; goPrivate and goNoProxy must not name it, since they bypass the proxy", subject, noVersionControl.FindString(text), WithoutFetching)
+		message = fmt.Sprintf("cannot fetch %s: %s; %s; goPrivate and goNoProxy must not match it, because they bypass the proxy", subject, noVersionControl.FindString(text), WithoutFetching)
 	case strings.Contains(text, disabled):
-		message = fmt.Sprintf("%s cannot be fetched: %s; %s", subject, disabled, WithoutFetching)
+		message = fmt.Sprintf("cannot fetch %s: %s; %s", subject, disabled, WithoutFetching)
 	case unreachable.MatchString(text):
 		f.Fetch = true
-		message = fmt.Sprintf("%s cannot be fetched: %s; %s", subject, oneLine(unreachable.FindString(text)), WithoutFetching)
+		message = fmt.Sprintf("cannot fetch %s: %s; %s", subject, oneLine(unreachable.FindString(text)), WithoutFetching)
 	case pkg == "" && !isModule && !mentions([]string{text}, aboutProgram...):
 		return Fault{}, false
 	default:
@@ -155,7 +155,7 @@ func overriddenBy(overrides []program.Override, reason string) (all []handler.Di
 			used = strings.TrimSpace(o.Used.Path + " " + o.Used.Version)
 			remedy = fmt.Sprintf("replace it by %s or a newer version, or remove the line", o.Runtime.Version)
 		}
-		message := fmt.Sprintf("the program around the function needs %s %s and does not compile with %s, %s: %s",
+		message := fmt.Sprintf("the generated program needs %s %s and does not compile with %s; %s: %s",
 			o.Runtime.Path, o.Runtime.Version, used, remedy, strings.TrimSpace(reason))
 		all = append(all, handler.NewDiagnostic(o.At.File, o.At.Line, o.At.Column, message))
 	}
@@ -178,9 +178,9 @@ func missingPackage(p *program.Program, text string) string {
 	case parts == nil:
 		return ""
 	case p.Source.Vendored():
-		return fmt.Sprintf("vendor has no package %s, put it there with: go mod vendor", parts[1])
+		return fmt.Sprintf("vendor has no package %s; add it with: go mod vendor", parts[1])
 	}
-	return fmt.Sprintf("no module of go.mod has the package %s, add it with: builder tidy FILE", parts[1])
+	return fmt.Sprintf("no module in go.mod contains the package %s; add it with: builder tidy FILE", parts[1])
 }
 
 // ownLine matches a line of the go.mod or the go.sum of the program. The go.sum begins with the

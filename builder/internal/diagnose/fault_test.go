@@ -30,7 +30,7 @@ require (
 )
 `
 
-const administrator = "; take the modules along with go mod vendor and builder pack, or use a module proxy that has them: GOPROXY on your machine, build.modules.goProxy in the cluster"
+const administrator = "; vendor the modules with go mod vendor and builder pack, or use a module proxy that has them (GOPROXY on your machine, build.modules.goProxy in the cluster)"
 
 // TestFaults covers messages of the go command that tests cannot provoke with a proxy.
 func TestFaults(t *testing.T) {
@@ -44,22 +44,22 @@ func TestFaults(t *testing.T) {
 		"Forbidden": {
 			pkg: "example.com/a/sub", place: "handler/handler.go:6:2",
 			text:  "example.com/a@v1.0.0: reading https://proxy.example.com/example.com/a/@v/v1.0.0.zip: 403 Forbidden\n\tserver response: This version is not available.",
-			want:  "go.mod:6:2: example.com/a@v1.0.0 cannot be fetched: reading https://proxy.example.com/example.com/a/@v/v1.0.0.zip: 403 Forbidden server response: This version is not available." + administrator,
+			want:  "go.mod:6:2: cannot fetch example.com/a@v1.0.0: reading https://proxy.example.com/example.com/a/@v/v1.0.0.zip: 403 Forbidden server response: This version is not available." + administrator,
 			fetch: true,
 		},
 		"NotFoundInGraph": {
 			text: "go: example.com/b@v1.2.0 requires\n\texample.com/c@v0.1.0: reading https://proxy.example.com/example.com/c/@v/v0.1.0.mod: 404 Not Found",
-			want: "go.mod:7:2: there is no example.com/c@v0.1.0 at the module proxy (404 Not Found), check its path and version; if it is private, " + administrator[2:],
+			want: "go.mod:7:2: example.com/c@v0.1.0 not found at the module proxy (404 Not Found); check its path and version; if it is private, " + administrator[2:],
 		},
 		"Unavailable": {
 			pkg:   "example.com/a/sub",
 			text:  "example.com/a@v1.0.0: reading https://proxy.example.com/example.com/a/@v/v1.0.0.zip: 503 Service Unavailable",
-			want:  "go.mod:6:2: example.com/a@v1.0.0 cannot be fetched: reading https://proxy.example.com/example.com/a/@v/v1.0.0.zip: 503 Service Unavailable" + administrator,
+			want:  "go.mod:6:2: cannot fetch example.com/a@v1.0.0: reading https://proxy.example.com/example.com/a/@v/v1.0.0.zip: 503 Service Unavailable" + administrator,
 			fetch: true,
 		},
 		"VersionControl": {
 			text: "go: example.com/b@v1.2.0: GOVCS disallows using git for public example.com/b; see 'go help vcs'",
-			want: "go.mod:7:2: example.com/b@v1.2.0 cannot be fetched: GOVCS disallows using git for public example.com/b" + administrator + "; goPrivate and goNoProxy must not name it, since they bypass the proxy",
+			want: "go.mod:7:2: cannot fetch example.com/b@v1.2.0: GOVCS disallows using git for public example.com/b" + administrator + "; goPrivate and goNoProxy must not match it, because they bypass the proxy",
 		},
 		"TooNew": {
 			text: "go: example.com/b@v1.2.0 requires go >= 1.99.0 (running go 1.27.4; GOTOOLCHAIN=local)",
@@ -81,17 +81,17 @@ func TestFaults(t *testing.T) {
 		"Database": {
 			pkg: "example.com/a/sub", place: "handler/handler.go:6:2",
 			text:  "example.com/a@v1.0.0: verifying module: example.com/a@v1.0.0: reading https://sumdb.example.com/lookup/example.com/a@v1.0.0: 502 Bad Gateway",
-			want:  "go.mod:6:2: example.com/a@v1.0.0 cannot be fetched: reading https://sumdb.example.com/lookup/example.com/a@v1.0.0: 502 Bad Gateway" + administrator,
+			want:  "go.mod:6:2: cannot fetch example.com/a@v1.0.0: reading https://sumdb.example.com/lookup/example.com/a@v1.0.0: 502 Bad Gateway" + administrator,
 			fetch: true,
 		},
 		"Checksum": {
 			text: "go: downloading example.com/b v1.2.0\nverifying example.com/b@v1.2.0/go.mod: checksum mismatch\n\tdownloaded: h1:x=\n\tgo.sum:     h1:y=\n\nSECURITY ERROR\n",
-			want: "go.mod:7:2: the checksum of example.com/b@v1.2.0 is h1:x= and not h1:y=, so somebody may have changed the module; if the mistake is in go.sum, remove the line there and run: builder tidy FILE",
+			want: "go.mod:7:2: the checksum of example.com/b@v1.2.0 is h1:x=, want h1:y=: the module may have been modified; if go.sum is wrong, remove the line and run: builder tidy FILE",
 		},
 		"Off": {
 			pkg: "example.com/a/sub", place: "handler/handler.go:6:2",
 			text: "module lookup disabled by GOPROXY=off",
-			want: "go.mod:6:2: example.com/a@v1.0.0 cannot be fetched: module lookup disabled by GOPROXY=off" + administrator,
+			want: "go.mod:6:2: cannot fetch example.com/a@v1.0.0: module lookup disabled by GOPROXY=off" + administrator,
 		},
 		"Malformed": {
 			text: "malformed go.sum:\ngo.sum:3: wrong number of fields 2",
@@ -100,7 +100,7 @@ func TestFaults(t *testing.T) {
 		"Unprovided": {
 			pkg: "example.com/none", place: "handler/handler.go:6:2",
 			text: "no required module provides package example.com/none; to add it:\n\tgo get example.com/none",
-			want: "handler.go:6:2: no module of go.mod has the package example.com/none, add it with: builder tidy FILE",
+			want: "handler.go:6:2: no module in go.mod contains the package example.com/none; add it with: builder tidy FILE",
 		},
 		"Standard": {
 			pkg: "net/httpx", place: "handler/handler.go:6:2",
@@ -110,17 +110,17 @@ func TestFaults(t *testing.T) {
 		"SumOfAnother": {
 			pkg: "example.com/other/sub", place: "runtime/serve.go:6:2",
 			text:   "missing go.sum entry for module providing package example.com/other/sub (imported by goless.io/runtime); to add:\n\tgo get goless.io/runtime@v0.0.0",
-			want:   "go.mod:1:1: go.sum has no checksum of example.com/other/sub, write it with: builder tidy FILE",
+			want:   "go.mod:1:1: go.sum has no checksum of example.com/other/sub; add it with: builder tidy FILE",
 			remedy: CompletePackages,
 		},
 		"SumInGraph": {
 			text:   "go: example.com/b@v1.2.0 requires\n\texample.com/c@v0.1.0: missing go.sum entry for go.mod file; to add it:\n\tgo mod download example.com/c",
-			want:   "go.mod:7:2: go.sum has no checksum of example.com/c@v0.1.0, write it with: builder tidy FILE",
+			want:   "go.mod:7:2: go.sum has no checksum of example.com/c@v0.1.0; add it with: builder tidy FILE",
 			remedy: CompleteGraph,
 		},
 		"Incomplete": {
 			text:   "go: updates to go.mod needed, disabled by -mod=readonly; to update it:\n\tgo mod tidy",
-			want:   "go.mod:1:1: go.mod does not list all that the source needs, write it anew with: builder tidy FILE",
+			want:   "go.mod:1:1: go.mod does not list all modules that the source needs; update it with: builder tidy FILE",
 			remedy: CompleteGraph,
 		},
 	}

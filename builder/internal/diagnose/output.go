@@ -142,7 +142,7 @@ func Unexpected(lines []string) error {
 		return strings.TrimSpace(line) == "" || isProgress(line)
 	})
 	if len(lines) == 0 {
-		return errors.New("the go command failed and said nothing")
+		return errors.New("the go command failed without output")
 	}
 	return fmt.Errorf("the go command failed: %s", strings.Join(lines[:min(len(lines), most)], "; "))
 }

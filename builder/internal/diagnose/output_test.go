@@ -134,7 +134,7 @@ func TestDependency(t *testing.T) {
 	p, tools := &program.Program{Path: "example.com/m", Source: src}, &toolchain.Toolchain{}
 	d := diagnosis{program: p, tools: tools, packages: newPackageReader(tools, p)}
 	d.read("github.com/Masterminds/semver", []string{"$GOMODCACHE/github.com/!masterminds/semver@v1.0.0-!r!c/a.go:3:12: undefined: x"})
-	want := "go.mod:3:1: github.com/Masterminds/semver@v1.0.0-RC does not compile here, require another version of it: a.go:3:12: undefined: x"
+	want := "go.mod:3:1: github.com/Masterminds/semver@v1.0.0-RC does not compile; require another version of it: a.go:3:12: undefined: x"
 	if len(d.dependency) != 1 || d.dependency[0].String() != want {
 		t.Errorf("read: %v, want %s", d.dependency, want)
 	}

@@ -53,7 +53,7 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 			return nil, fmt.Errorf("fixing %s: %w", f.Name, err)
 		} else if unknown := removedUnknown(ctx, f.Data, fixed); unknown != nil {
 			line, column := place(f.Data, int(unknown.Pos())-1)
-			message := fmt.Sprintf("cannot find out whether the package %s is used: it was not downloaded, or go.mod does not require it; run builder tidy FILE, or remove the import", unknown.Value)
+			message := fmt.Sprintf("cannot determine whether the package %s is used, because it was not downloaded or go.mod does not require it; run builder tidy FILE, or remove the import", unknown.Value)
 			found = append(found, handler.NewDiagnostic(f.Name, line, column, message))
 		} else if string(fixed) != string(f.Data) {
 			changed[f.Name] = fixed
@@ -142,7 +142,7 @@ func confine(ctx context.Context, dir string, hasModule bool) (release func(), e
 	}
 	cache, err := os.MkdirTemp("", "goless-fix-modules-")
 	if err != nil {
-		return release, fmt.Errorf("making a directory for modules: %w", err)
+		return release, fmt.Errorf("creating a directory for modules: %w", err)
 	}
 	undo = append(undo, func() { _ = os.RemoveAll(cache) }) // in the temporary directory
 	set := func(name, value string) {

@@ -32,7 +32,7 @@ func Setting(dir, write string, read ...string) (string, error) {
 	}
 	link := filepath.Join(dir, name)
 	if err := os.Symlink(self, link); err != nil {
-		return "", fmt.Errorf("making a build cache: %w", err)
+		return "", fmt.Errorf("creating a build cache: %w", err)
 	}
 	quoted := []string{"'" + link + "'", "'" + write + "'"}
 	for _, other := range read {
@@ -101,7 +101,7 @@ func (c *cache) serve(in io.Reader, out io.Writer) error {
 		var body []byte
 		if r.Command == "put" && r.BodySize > 0 {
 			if err := decoder.Decode(&body); err != nil {
-				return fmt.Errorf("reading what to write to the build cache: %w", err)
+				return fmt.Errorf("reading an entry for the build cache: %w", err)
 			}
 		}
 		if err := encoder.Encode(c.answer(r, body)); err != nil {

@@ -52,20 +52,20 @@ func (c *collection) walk() (names []string, err error) {
 		case name != top && strings.HasPrefix(entry.Name(), "."):
 			return skip(entry)
 		case slices.ContainsFunc(ignored, func(i *modfile.Ignore) bool { return isIgnored(i.Path, name) }):
-			c.note(name, "is ignored by go.mod, left out")
+			c.note(name, "is ignored by go.mod; skipped")
 			return skip(entry)
 		case entry.IsDir():
 			if c.isModule(name) {
-				c.note(name, "is a module of its own, left out")
+				c.note(name, "is a separate module; skipped")
 				return fs.SkipDir
 			}
 			return nil
 		case name == "go.work", name == "go.work.sum":
-			c.note(name, "is for this machine, left out")
+			c.note(name, "is only for this machine; skipped")
 			return nil
 		}
 		if names = append(names, name); len(names) > maxFiles {
-			return fmt.Errorf("it holds more than %d files, which is no function", maxFiles)
+			return fmt.Errorf("it contains more than %d files, too many for a function", maxFiles)
 		}
 		return nil
 	})

@@ -40,20 +40,20 @@ func TestReadDirectory(t *testing.T) {
 		"OneFile":      {map[string]string{"hello.go": goSource}, "dir", "hello.go", ""},
 		"Module":       {map[string]string{"go.mod": "module example.com/x/v2\n", "a.go": goSource, "b/b.go": goSource}, "x", "a.go b/b.go go.mod", ""},
 		"Dots":         {map[string]string{"a.go": goSource, ".git/config": "x", ".env": "x", "b/.c/d.go": "x"}, "dir", "a.go", ""},
-		"Nested":       {map[string]string{"a.go": goSource, "tool/go.mod": "module t\n", "tool/a.go": goSource}, "dir", "a.go", "dir/tool is a module of its own, left out"},
-		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF" + strings.Repeat("\x00", 17<<20)}, "dir", "a.go", "dir/server is no text and no Go file embeds it, left out"},
-		"Ignored":      {map[string]string{"go.mod": "module example.com/x\n\nignore (\n\t./web\n\tgenerated\n)\n", "a.go": goSource, "b/web/b.go": goSource, "b/generated/x.go": "not Go"}, "x", "a.go b/web/b.go go.mod", "dir/b/generated is ignored by go.mod, left out"},
-		"Picture":      {map[string]string{"a.go": goSource, "b/b.go": "package b\n\n//go:embed x.png\n", "x.png": "\x89PNG"}, "dir", "a.go b/b.go", "dir/x.png is no text and no Go file embeds it, left out"},
-		"Manifest":     {map[string]string{"a.go": goSource, "f.yaml": "# mine\napiVersion: goless.io/v1beta1\nkind: Function\n", "x.yaml": "a: b\n"}, "dir", "a.go x.yaml", "dir/f.yaml is the YAML of objects of Goless, left out"},
-		"Video":        {map[string]string{"a.go": goSource, "x.mp4": strings.Repeat("\xff", 17<<20)}, "dir", "a.go", "dir/x.mp4 is no text and no Go file embeds it, left out"},
-		"Workspace":    {map[string]string{"a.go": goSource, "go.work": "go 1.26\n"}, "dir", "a.go", "dir/go.work is for this machine, left out"},
-		"Embedded":     {map[string]string{"a.go": goSource + "\n//go:embed *.gif \"x.png\"\n", "x.png": "\x89PNG", "y.png": "\x89PNG"}, "dir", "a.go x.png", "dir/y.png is no text and no Go file embeds it, left out"},
-		"EmbeddedTree": {map[string]string{"a.go": goSource, "b/b.go": "package b\n\nvar (\n\t//go:embed p*\n\tfiles embed.FS\n)\n", "b/pages/x/y.png": "\x89PNG", "b/pages/.x": "x\n", "b/pages/m/go.mod": "module m\n"}, "dir", "a.go b/b.go b/pages/x/y.png", "dir/b/pages/m is a module of its own, left out"},
+		"Nested":       {map[string]string{"a.go": goSource, "tool/go.mod": "module t\n", "tool/a.go": goSource}, "dir", "a.go", "dir/tool is a separate module; skipped"},
+		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF" + strings.Repeat("\x00", 17<<20)}, "dir", "a.go", "dir/server is not text, and no Go file embeds it; skipped"},
+		"Ignored":      {map[string]string{"go.mod": "module example.com/x\n\nignore (\n\t./web\n\tgenerated\n)\n", "a.go": goSource, "b/web/b.go": goSource, "b/generated/x.go": "not Go"}, "x", "a.go b/web/b.go go.mod", "dir/b/generated is ignored by go.mod; skipped"},
+		"Picture":      {map[string]string{"a.go": goSource, "b/b.go": "package b\n\n//go:embed x.png\n", "x.png": "\x89PNG"}, "dir", "a.go b/b.go", "dir/x.png is not text, and no Go file embeds it; skipped"},
+		"Manifest":     {map[string]string{"a.go": goSource, "f.yaml": "# mine\napiVersion: goless.io/v1beta1\nkind: Function\n", "x.yaml": "a: b\n"}, "dir", "a.go x.yaml", "dir/f.yaml is YAML of Goless objects; skipped"},
+		"Video":        {map[string]string{"a.go": goSource, "x.mp4": strings.Repeat("\xff", 17<<20)}, "dir", "a.go", "dir/x.mp4 is not text, and no Go file embeds it; skipped"},
+		"Workspace":    {map[string]string{"a.go": goSource, "go.work": "go 1.26\n"}, "dir", "a.go", "dir/go.work is only for this machine; skipped"},
+		"Embedded":     {map[string]string{"a.go": goSource + "\n//go:embed *.gif \"x.png\"\n", "x.png": "\x89PNG", "y.png": "\x89PNG"}, "dir", "a.go x.png", "dir/y.png is not text, and no Go file embeds it; skipped"},
+		"EmbeddedTree": {map[string]string{"a.go": goSource, "b/b.go": "package b\n\nvar (\n\t//go:embed p*\n\tfiles embed.FS\n)\n", "b/pages/x/y.png": "\x89PNG", "b/pages/.x": "x\n", "b/pages/m/go.mod": "module m\n"}, "dir", "a.go b/b.go b/pages/x/y.png", "dir/b/pages/m is a separate module; skipped"},
 		"EmbeddedDots": {map[string]string{"a.go": goSource + "\n//go:embed .env all:b c/* .git\n", ".env": "x\n", "b/.x/y": "x\n", "c/.x": "x\n", ".y": "x\n", ".git/config": "x\n"}, "dir", "a.go .env b/.x/y c/.x", ""},
-		"EmbeddedAway": {map[string]string{"a.go": goSource + "\n//go:embed m/x.png\n", "m/go.mod": "module m\n", "m/x.png": "\x89PNG"}, "dir", "a.go", "dir/m is a module of its own, left out"},
+		"EmbeddedAway": {map[string]string{"a.go": goSource + "\n//go:embed m/x.png\n", "m/go.mod": "module m\n", "m/x.png": "\x89PNG"}, "dir", "a.go", "dir/m is a separate module; skipped"},
 		"Wasm":         {map[string]string{"a.go": goSource + "\n//go:embed x.wasm\n", "x.wasm": "\x00asm\x01"}, "dir", "a.go x.wasm", ""},
 		"Marker":       {map[string]string{"a.go": goSource, "x.txt": "a\n-- b --\n"}, "dir", "a.go x.txt", ""},
-		"Open":         {map[string]string{"a.go": goSource + "\n//go:embed x.txt\n", "x.txt": "1.2.3", "y.txt": "x"}, "dir", "a.go x.txt y.txt", "dir/x.txt has no line break at its end, what the Function embeds has one"},
+		"Open":         {map[string]string{"a.go": goSource + "\n//go:embed x.txt\n", "x.txt": "1.2.3", "y.txt": "x"}, "dir", "a.go x.txt y.txt", "dir/x.txt has no newline at the end; the embedded file in the Function has one"},
 		"Everything":   {map[string]string{"a.go": goSource, "a_test.go": goSource, "go.sum": "", "testdata/x": "x\n", "vendor/modules.txt": "#\n"}, "dir", "a.go a_test.go testdata/x go.sum vendor/modules.txt", ""},
 	}
 	for name, c := range cases {
@@ -106,7 +106,7 @@ func TestReadPackage(t *testing.T) {
 	if diff := cmp.Diff([]string{"p/.y", "p/p.go", "p/testdata/a", "p/x.png", "q/q.go", "go.mod"}, names); diff != "" {
 		t.Errorf("files: -want +got\n%s", diff)
 	}
-	want := []string{"dir/p/testdata/b.png is no text and no Go file embeds it, left out", "dir/p/.y has no line break at its end, what the Function embeds has one"}
+	want := []string{"dir/p/testdata/b.png is not text, and no Go file embeds it; skipped", "dir/p/.y has no newline at the end; the embedded file in the Function has one"}
 	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Errorf("notes: -want +got\n%s", diff)
 	}
@@ -130,9 +130,9 @@ func TestReadDirectoryRefuses(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"NoGo":     {map[string]string{"a.txt": "x\n"}, "dir holds no Go file"},
-		"UTF16":    {map[string]string{"a.go": "\xff\xfep\x00a\x00"}, "dir/a.go:1: the file is encoded as UTF-16: save it as UTF-8"},
-		"Module16": {map[string]string{"a.go": goSource, "go.mod": "\xfe\xff\x00m"}, "dir/go.mod:1: the file is encoded as UTF-16: save it as UTF-8"},
+		"NoGo":     {map[string]string{"a.txt": "x\n"}, "dir contains no Go file"},
+		"UTF16":    {map[string]string{"a.go": "\xff\xfep\x00a\x00"}, "dir/a.go:1: the file is encoded as UTF-16; save it as UTF-8"},
+		"Module16": {map[string]string{"a.go": goSource, "go.mod": "\xfe\xff\x00m"}, "dir/go.mod:1: the file is encoded as UTF-16; save it as UTF-8"},
 		"Latin1":   {map[string]string{"a.go": goSource, "b.go": "package a\n\n// gr\xfc\xdfe\n"}, "dir/b.go:3:6: the file is not UTF-8 text, but perhaps Latin-1"},
 		"NUL":      {map[string]string{"a.go": "package a\n\nvar s = \"\x00\"\n", "b.go": goSource}, "dir/a.go:3:10: the file is not UTF-8 text"},
 		"Marker":   {map[string]string{"a.go": goSource, "x.go": "package a\n/*\n-- b --\n*/\n"}, "dir/x.go:3:1: the line would begin another file"},
@@ -166,7 +166,7 @@ func TestReadDirectoryFollowsLinksInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = input.Read("dir", nil)
-	if invalid, ok := errors.AsType[*handler.Error](err); !ok || invalid.Error() != "dir/name.txt:1: the link leads out of the directory, or nowhere: put the file in its place" {
+	if invalid, ok := errors.AsType[*handler.Error](err); !ok || invalid.Error() != "dir/name.txt:1: the target of the link is missing or outside of the directory; replace the link by the file" {
 		t.Errorf("Read: %v", err)
 	}
 }

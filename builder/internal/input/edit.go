@@ -166,7 +166,7 @@ func editText(sources map[*Function][]byte) (Edit, error) {
 	}
 	for _, f := range slices.Backward(functions) {
 		if !f.block.literal() {
-			return Edit{}, fmt.Errorf("%s:%d: spec.function of %s can only be changed where it is a literal block, begin it with: function: |", f.file, f.line(), f.Name)
+			return Edit{}, fmt.Errorf("%s:%d: spec.function of %s can only be changed in a literal block; start it with: function: |", f.file, f.line(), f.Name)
 		}
 	}
 	lines := first.block.lines
@@ -176,7 +176,7 @@ func editText(sources map[*Function][]byte) (Edit, error) {
 	edit.New = []byte(strings.Join(lines, "\n"))
 	for _, f := range functions {
 		if !f.isIn(edit.New, sources[f]) {
-			return Edit{}, fmt.Errorf("%s:%d: the new source of %s cannot be written as a literal block, because of the characters in it", f.file, f.line(), f.Name)
+			return Edit{}, fmt.Errorf("%s:%d: the new source of %s contains characters that a literal block cannot contain", f.file, f.line(), f.Name)
 		}
 	}
 	return edit, nil

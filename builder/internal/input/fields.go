@@ -32,9 +32,9 @@ func (f *Function) CheckFields() error {
 	switch {
 	case !isText:
 	case !dnsLabel.MatchString(name.Value):
-		c.report(name, "metadata.name must be at most 63 lower case letters, digits and -, and begin and end with a letter or a digit")
+		c.report(name, "metadata.name must have at most 63 lower case letters, digits and -, and start and end with a letter or a digit")
 	case name.Value[0] <= '9' && field(field(f.object, "spec"), "service").Kind == 0:
-		c.report(name, "metadata.name begins with a digit, which the name of a Service may not: set spec.service")
+		c.report(name, "metadata.name starts with a digit, which is invalid for the name of a Service; set spec.service")
 	}
 	c.check(root, "", f.object)
 	c.checkTogether(field(f.object, "spec"))
@@ -59,7 +59,7 @@ func (c *fieldChecker) err() error {
 // checkHead checks the apiVersion of an object and whether its name is a string.
 func (c *fieldChecker) checkHead(version string, object *yaml.Node) (name *yaml.Node, isText bool) {
 	if written := field(object, "apiVersion"); written.Value != version {
-		c.report(written, fmt.Sprintf("apiVersion %s is not known, write %s", written.Value, version))
+		c.report(written, fmt.Sprintf("unknown apiVersion %s, want %s", written.Value, version))
 	}
 	name = field(field(object, "metadata"), "name")
 	switch {
@@ -68,7 +68,7 @@ func (c *fieldChecker) checkHead(version string, object *yaml.Node) (name *yaml.
 	case name.Value == "":
 		c.report(placeOf(name, object), "metadata.name is missing")
 	case kindOf(name) != "string":
-		c.report(name, fmt.Sprintf("metadata.name must be a string, write %q", name.Value))
+		c.report(name, fmt.Sprintf("metadata.name must be a string; write %q", name.Value))
 	default:
 		return name, true
 	}
@@ -102,7 +102,7 @@ func (c *fieldChecker) check(s *schema, path string, value *yaml.Node) {
 	case s.IntOrString:
 		c.report(value, notQuantity(path, kind, value))
 	case s.Type != "":
-		c.report(value, fmt.Sprintf("%s must be of type %s, and is %s", path, s.Type, quotedValue(kind, value)))
+		c.report(value, fmt.Sprintf("%s must be of type %s, got %s", path, s.Type, quotedValue(kind, value)))
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *fieldChecker) checkItems(s *schema, path string, array *yaml.Node) {
 		c.check(s.Items, at, item)
 		key := s.keyOf(item)
 		if key != "" && seen[key] {
-			c.report(item, fmt.Sprintf("%s is there twice: %s", at, key))
+			c.report(item, fmt.Sprintf("duplicate %s: %s", at, key))
 		}
 		seen[key] = true
 	}
@@ -179,7 +179,7 @@ func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
 		case s.Values != nil:
 			c.check(s.Values, join(path, key.Value), value)
 		case len(s.Properties) > 0:
-			c.report(key, fmt.Sprintf("there is no field %s, there are: %s", join(path, key.Value), strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")))
+			c.report(key, fmt.Sprintf("unknown field %s, want one of: %s", join(path, key.Value), strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")))
 		}
 	}
 }
@@ -231,7 +231,7 @@ func numberOf(value *yaml.Node) (number float64) {
 // notQuantity returns the message for a value that is not a quantity. The API server also rejects
 // fractions without quotes.
 func notQuantity(path, kind string, value *yaml.Node) string {
-	return fmt.Sprintf("%s must be a quantity such as 100m or 128Mi, and is %s", path, quotedValue(kind, value))
+	return fmt.Sprintf("%s must be a quantity such as 100m or 128Mi, got %s", path, quotedValue(kind, value))
 }
 
 // quotedValue describes a value of the wrong type.

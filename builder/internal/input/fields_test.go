@@ -34,15 +34,15 @@ spec:
 func TestCheckFields(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"Complete":   {"", "", "<nil>"},
-		"Version":    {"v1beta1", "v1", "f.yaml:1:13: apiVersion goless.io/v1 is not known, write goless.io/v1beta1"},
-		"Name":       {"a-1", "My_Func", "f.yaml:3:18: metadata.name must be at most 63 lower case letters, digits and -, and begin and end with a letter or a digit"},
-		"NameLong":   {"a-1", strings.Repeat("a", 64), "f.yaml:3:18: metadata.name must be at most 63 lower case letters, digits and -, and begin and end with a letter or a digit"},
-		"NameBool":   {"a-1", "on", `f.yaml:3:18: metadata.name must be a string, write "on"`},
+		"Version":    {"v1beta1", "v1", "f.yaml:1:13: unknown apiVersion goless.io/v1, want goless.io/v1beta1"},
+		"Name":       {"a-1", "My_Func", "f.yaml:3:18: metadata.name must have at most 63 lower case letters, digits and -, and start and end with a letter or a digit"},
+		"NameLong":   {"a-1", strings.Repeat("a", 64), "f.yaml:3:18: metadata.name must have at most 63 lower case letters, digits and -, and start and end with a letter or a digit"},
+		"NameBool":   {"a-1", "on", `f.yaml:3:18: metadata.name must be a string; write "on"`},
 		"NameQuoted": {"a-1", `"on"`, "<nil>"},
 		"Label":      {"{any: thing}", "{any: yes}", "f.yaml:3:37: metadata.labels.any must be of type string, and is yes"},
 		"Annotation": {"labels: {any: thing}", "annotations: {any: 1}", "f.yaml:3:42: metadata.annotations.any must be of type string, and is 1"},
 		"Labels":     {"{any: thing}", "[any]", "f.yaml:3:31: metadata.labels must be of type object, and is an array"},
-		"Metadata":   {"labels:", "label:", "f.yaml:3:23: there is no field metadata.label, there are: annotations, "},
+		"Metadata":   {"labels:", "label:", "f.yaml:3:23: unknown field metadata.label, want one of: annotations, "},
 		"LabelValue": {"{any: thing}", "{any: a thing}", "f.yaml:3:37: metadata.labels.any must match ^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"},
 		"NoLabel":    {"{any: thing}", `{any: ""}`, "<nil>"},
 		"Spaces":     {"labels: {any: thing}", "namespace: My_Shop", "f.yaml:3:34: metadata.namespace must match ^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"},
@@ -58,9 +58,9 @@ func TestCheckFields(t *testing.T) {
 		"Rule":       {"web", "Web", "f.yaml:5:12: spec.service: service must be the name of a Service: lower-case letters, digits and '-', beginning with a letter and not ending with '-'"},
 		"Item":       {`"1"`, "on", "f.yaml:12:12: spec.env[0].value must be of type string, and is on"},
 		"Missing":    {"name: b, ", "", "f.yaml:13:41: spec.env[1].valueFrom.secretKeyRef.name is missing"},
-		"Quantity":   {"64Mi", "lots", `f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, and is "lots"`},
-		"Amount":     {"64Mi", "0.5", "f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, and is 0.5"},
-		"Amounts":    {"64Mi", "[]", "f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, and is an array"},
+		"Quantity":   {"64Mi", "lots", `f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, got "lots"`},
+		"Amount":     {"64Mi", "0.5", "f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, got 0.5"},
+		"Amounts":    {"64Mi", "[]", "f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, got an array"},
 		"Empty":      {"package p", `""`, "f.yaml:16:13: spec.function must have at least 1 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,9 +99,9 @@ spec:
 	const known = "appProtocol, build, "
 	lines := strings.Split(checkFields(t, several), "\n")
 	for i, want := range []string{
-		"f.yaml:3:18: metadata.name begins with a digit, which the name of a Service may not: set spec.service",
-		"f.yaml:6:3: there is no field spec.replica, there are: " + known,
-		"f.yaml:7:3: there is no field spec.serverport, there are: " + known,
+		"f.yaml:3:18: metadata.name starts with a digit, which is invalid for the name of a Service; set spec.service",
+		"f.yaml:6:3: unknown field spec.replica, want one of: " + known,
+		"f.yaml:7:3: unknown field spec.serverport, want one of: " + known,
 	} {
 		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
 			t.Errorf("line %d of %q is not %q", i, lines, want)
@@ -164,14 +164,14 @@ spec: {labels: {team: a}, topologySpreadConstraints: [{maxSkew: 1, topologyKey: 
 func TestCheckObjects(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"Complete":  {"", "", ""},
-		"Version":   {"v1alpha1\nkind: CronTrigger", "v1\nkind: CronTrigger", "f.yaml:1:13: apiVersion goless.io/v1 is not known, write goless.io/v1alpha1"},
-		"Kind":      {"KafkaTrigger", "KafkaTriger", "f.yaml:17:7: kind KafkaTriger is not known, goless.io has: CronTrigger, FunctionClass, HTTPTrigger, KafkaTrigger, NATSTrigger, Function"},
+		"Version":   {"v1alpha1\nkind: CronTrigger", "v1\nkind: CronTrigger", "f.yaml:1:13: unknown apiVersion goless.io/v1, want goless.io/v1alpha1"},
+		"Kind":      {"KafkaTrigger", "KafkaTriger", "f.yaml:17:7: unknown kind KafkaTriger, goless.io has: CronTrigger, FunctionClass, HTTPTrigger, KafkaTrigger, NATSTrigger, Function"},
 		"NoKind":    {"kind: KafkaTrigger\n", "", "f.yaml:16:1: kind is missing"},
 		"NoName":    {"metadata: {name: tick}", "metadata: {}", "f.yaml:1:1: metadata.name is missing"},
 		"Metadata":  {"name: tick", "name: tick, finalizers: [a], ownerReferences: [{name: a}], managedFields: [{fieldsV1: {}}]", ""},
 		"Name":      {"name: tick", "name: Tick", "f.yaml:3:18: metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-': it is the name of a CronJob"},
-		"Field":     {"schedule", "shedule", "f.yaml:4:7: spec.schedule is missing\nf.yaml:4:8: there is no field spec.shedule, there are: body, "},
-		"Twice":     {"topic: orders", "topic: orders, topic: b", "f.yaml:19:48: topic is there twice, the first is in line 19: remove one"},
+		"Field":     {"schedule", "shedule", "f.yaml:4:7: spec.schedule is missing\nf.yaml:4:8: unknown field spec.shedule, want one of: body, "},
+		"Twice":     {"topic: orders", "topic: orders, topic: b", "f.yaml:19:48: duplicate topic, the first is in line 19; remove one"},
 		"Type":      {"a.example.com]", "1]", "f.yaml:9:20: spec.hostnames[0] must be of type string, and is 1"},
 		"Rule":      {"[a.example.com], functionRef: {name: a}", "[a.example.com]", "f.yaml:9:7: spec: set either functionRef or backends"},
 		"MinItems":  {`["nats://nats:4222"]`, "[]", "f.yaml:14:17: spec.servers must have at least 1 items"},

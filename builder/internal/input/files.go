@@ -75,14 +75,14 @@ func (c *collection) addAll(names []string) error {
 		}
 	}
 	if !slices.ContainsFunc(c.files, func(f handler.File) bool { return isGo(f.Name) }) {
-		return fmt.Errorf("%s holds no Go file", c.dir)
+		return fmt.Errorf("%s contains no Go file", c.dir)
 	}
 	slices.SortFunc(c.files, func(a, b handler.File) int {
 		return slices.Compare(strings.Split(a.Name, "/"), strings.Split(b.Name, "/"))
 	})
 	for _, f := range c.files {
 		if c.embedded[f.Name] && isText(f.Data) && len(f.Data) > 0 && f.Data[len(f.Data)-1] != '\n' {
-			c.note(f.Name, "has no line break at its end, what the Function embeds has one") // like all text in archives
+			c.note(f.Name, "has no newline at the end; the embedded file in the Function has one") // like all text in archives
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (c *collection) add(name string) (data []byte, err error) {
 	info, err := c.root.Stat(local)
 	if err != nil {
 		if link, _ := c.root.Lstat(local); link != nil && link.Mode()&fs.ModeSymlink != 0 {
-			return nil, authorError(c.at(name), 1, 0, "the link leads out of the directory, or nowhere: put the file in its place")
+			return nil, authorError(c.at(name), 1, 0, "the target of the link is missing or outside of the directory; replace the link by the file")
 		}
 		return nil, fmt.Errorf("reading %s: %w", c.dir, err)
 	}
@@ -122,11 +122,11 @@ func (c *collection) add(name string) (data []byte, err error) {
 	case c.embedded[name]:
 	case !isText(data):
 		if _, err := buildinfo.Read(bytes.NewReader(data)); err != nil { // builder build writes programs here
-			c.note(name, "is no text and no Go file embeds it, left out")
+			c.note(name, "is not text, and no Go file embeds it; skipped")
 		}
 		return nil, nil
 	case isManifest.Match(data): // otherwise each pack --into would pack the output of the previous one
-		c.note(name, "is the YAML of objects of Goless, left out")
+		c.note(name, "is YAML of Goless objects; skipped")
 		return nil, nil
 	}
 	c.files = append(c.files, handler.File{Name: name, Line: 1, Data: data})
@@ -189,7 +189,7 @@ func rank(name string) int {
 func checkArchivable(dir string, file handler.File) error {
 	name := inDir(dir, file.Name)
 	if strings.TrimSpace(file.Name) != file.Name || strings.ContainsAny(file.Name, "\r\n") {
-		return authorError(name, 1, 0, "no file of a Function can have this name: choose one without line breaks, and without spaces at its ends")
+		return authorError(name, 1, 0, "invalid file name in a Function; use a name without newlines and without leading and trailing spaces")
 	}
 	if path.Ext(file.Name) != ".go" {
 		return nil // handler.Format encodes files that are not text
@@ -198,17 +198,17 @@ func checkArchivable(dir string, file handler.File) error {
 		// A replacement character in the text is reported like an invalid byte.
 		before := file.Data[:bytes.IndexFunc(file.Data, func(r rune) bool { return r == 0 || r == utf8.RuneError })]
 		line, column := 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')
-		return authorError(name, line, column, "the file is not UTF-8 text, but perhaps Latin-1 or Windows-1252: save it as UTF-8, without NUL characters")
+		return authorError(name, line, column, "the file is not UTF-8 text (possibly Latin-1 or Windows-1252); save it as UTF-8, without NUL characters")
 	}
 	if archive := txtar.Parse(file.Data); len(archive.Files) > 0 {
 		line := 1 + bytes.Count(archive.Comment, []byte("\n"))
-		return authorError(name, line, 1, "the line would begin another file where a Function holds several: indent it")
+		return authorError(name, line, 1, "the line would start another file of the archive; indent it")
 	}
 	return nil
 }
 
 // utf16Message is the diagnostic for a file in UTF-16, which some editors on Windows write.
-const utf16Message = "the file is encoded as UTF-16: save it as UTF-8"
+const utf16Message = "the file is encoded as UTF-16; save it as UTF-8"
 
 // isUTF16 reports whether data begins with a byte order mark of UTF-16.
 func isUTF16(data []byte) bool {
@@ -227,7 +227,7 @@ func tooLarge(dir, total string, files []handler.File) error {
 		largest = append(largest, fmt.Sprintf("%s (%s)", file.Name, megabytes(len(file.Data))))
 	}
 	return authorError(inDir(dir, files[0].Name), 1, 0, fmt.Sprintf(
-		"%s holds %s, a Function at most %d characters: leave out what it does not need; the largest files are %s",
+		"%s contains %s, but a Function can have at most %d characters; leave out files, the largest are %s",
 		dir, total, handler.MaxCharacters, strings.Join(largest, ", ")))
 }
 

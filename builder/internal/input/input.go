@@ -94,7 +94,7 @@ type NoFunctionError struct {
 // Error includes the lines that identify a Function.
 func (e *NoFunctionError) Error() string {
 	_, version := functionSchema()
-	return fmt.Sprintf("%s holds no Function of goless.io, which has the lines: apiVersion: %s and kind: %s", e.name, version, functionKind)
+	return fmt.Sprintf("%s contains no Function of goless.io, with apiVersion: %s and kind: %s", e.name, version, functionKind)
 }
 
 func read(path string, stdin io.Reader, others *[]*Object) (functions []*Function, notes []string, err error) {
@@ -156,11 +156,11 @@ func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	case err != nil:
 		return "", nil, fmt.Errorf("reading %s: %w", name, err)
 	case slices.Contains([]string{"go.mod", "go.sum", "go.work"}, filepath.Base(path)):
-		return "", nil, fmt.Errorf("%s holds no Go, name the directory of the module: %s", name, filepath.Dir(path))
+		return "", nil, fmt.Errorf("%s is not Go source; use the directory of the module: %s", name, filepath.Dir(path))
 	case isUTF16(data):
 		return "", nil, authorError(name, 1, 0, utf16Message)
 	case filepath.Ext(path) != ".go" && bytes.IndexByte(data, 0) >= 0:
-		return "", nil, fmt.Errorf("%s is no text, so it is no source", name)
+		return "", nil, fmt.Errorf("%s is not text", name)
 	case len(data) > maxSize:
 		return "", nil, fmt.Errorf("%s is larger than %d MiB", name, maxSize>>20)
 	}

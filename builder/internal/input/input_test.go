@@ -120,9 +120,9 @@ func TestReadNotesWhatItLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"all.yaml:1: Namespace is not a Function of goless.io, left out",
-		"all.yaml:14: Function is not a Function of goless.io, left out",
-		"all.yaml:17: the document is not a Function of goless.io, left out",
+		"all.yaml:1: Namespace is not a Function of goless.io; skipped",
+		"all.yaml:14: Function is not a Function of goless.io; skipped",
+		"all.yaml:17: the document is not a Function of goless.io; skipped",
 	}
 	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Errorf("notes: -want +got\n%s", diff)
@@ -134,26 +134,26 @@ func TestReadRefuses(t *testing.T) {
 		name, data, want string
 		authors          bool
 	}{
-		"NoFunction": {"x.yaml", "kind: Namespace\n", "x.yaml holds no Function of goless.io, which has the lines: apiVersion: goless.io/v1beta1 and kind: Function", false},
-		"Empty":      {"x.yaml", "", "x.yaml holds no Function of goless.io, which has the lines: apiVersion: goless.io/v1beta1 and kind: Function", false},
+		"NoFunction": {"x.yaml", "kind: Namespace\n", "x.yaml contains no Function of goless.io, with apiVersion: goless.io/v1beta1 and kind: Function", false},
+		"Empty":      {"x.yaml", "", "x.yaml contains no Function of goless.io, with apiVersion: goless.io/v1beta1 and kind: Function", false},
 		"NoName":     {"x.yaml", strings.Replace(function("one", literal), "name: one", "namespace: x", 1), "x.yaml:1:1: metadata.name is missing", true},
 		"NoSource":   {"x.yaml", strings.Replace(function("one", "|"), "function: |", "service: x", 1), "x.yaml:6:3: spec.function is missing", true},
 		"NoSpec":     {"x.yaml", strings.Replace(function("one", "|"), "spec:\n  function: |\n", "", 1), "x.yaml:1:1: spec is missing", true},
 		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:6:13: spec.function must be of type string, and is an object", true},
 		"Templated":  {"x.yaml", function("{{ .Values.name }}", literal), "x.yaml:4:9: metadata.name must be a string", true},
-		"OtherKind":  {"x.yaml", function("one", literal) + "---\n" + strings.Replace(function("two", literal), "kind: Function", "kind: Functoin", 1), "x.yaml:12:7: kind Functoin is not known, goless.io/v1beta1 has Function and FunctionClass", true},
+		"OtherKind":  {"x.yaml", function("one", literal) + "---\n" + strings.Replace(function("two", literal), "kind: Function", "kind: Functoin", 1), "x.yaml:12:7: unknown kind Functoin, goless.io/v1beta1 has Function and FunctionClass", true},
 		"NameList":   {"x.yaml", function("[one]", literal), "x.yaml:4:9: metadata.name must be a string", true},
 		"NullName":   {"x.yaml", function("", literal), "x.yaml:4:8: metadata.name is missing", true},
-		"Kind":       {"x.yaml", strings.Replace(function("one", "|"), "kind: Function", "kind: function", 1), "x.yaml:2:7: kind function is not known, goless.io/v1beta1 has Function and FunctionClass", true},
-		"Field":      {"x.yaml", "apiVersion: goless.io/v1\nkind: Function\nmetadata:\n  name: one\nspec:\n", "x.yaml:1:13: apiVersion goless.io/v1 is not known, write goless.io/v1beta1\nx.yaml:5:6: spec is missing", true},
-		"Merged":     {"x.yaml", "apiVersion: v1\nkind: List\nitems:\n- &b {spec: {function: []}}\n- apiVersion: goless.io/v1beta1\n  kind: Function\n  metadata: {name: one}\n  <<: *b\n", "x.yaml:5:3: spec is missing\nx.yaml:8:3: there is no field <<, there are: apiVersion, kind, metadata, spec, status", true},
-		"GoMod":      {"go.mod", "module m\n", "go.mod holds no Go, name the directory of the module: .", false},
-		"Binary":     {"x.zip", "PK\x03\x04\x00", "x.zip is no text, so it is no source", false},
-		"UTF16":      {"x.yaml", "\xff\xfea\x00", "x.yaml:1: the file is encoded as UTF-16: save it as UTF-8", true},
-		"UTF16Go":    {"x.go", "\xfe\xff\x00p", "x.go:1: the file is encoded as UTF-16: save it as UTF-8", true},
-		"Latin1":     {"x.yaml", "kind: Namespace\n# gr\xfc\xdfe\n", "x.yaml:2: the file is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8", true},
-		"Twice":      {"x.yaml", function("one", literal) + "  function: |\n    package p\n", "x.yaml:10:3: function is there twice, the first is in line 6: remove one", true},
-		"SameName":   {"x.yaml", function("one", literal) + "---\n" + function("one", literal), "x.yaml:14:9: Function one is there twice, the first is in line 4: remove or rename one", true},
+		"Kind":       {"x.yaml", strings.Replace(function("one", "|"), "kind: Function", "kind: function", 1), "x.yaml:2:7: unknown kind function, goless.io/v1beta1 has Function and FunctionClass", true},
+		"Field":      {"x.yaml", "apiVersion: goless.io/v1\nkind: Function\nmetadata:\n  name: one\nspec:\n", "x.yaml:1:13: unknown apiVersion goless.io/v1, want goless.io/v1beta1\nx.yaml:5:6: spec is missing", true},
+		"Merged":     {"x.yaml", "apiVersion: v1\nkind: List\nitems:\n- &b {spec: {function: []}}\n- apiVersion: goless.io/v1beta1\n  kind: Function\n  metadata: {name: one}\n  <<: *b\n", "x.yaml:5:3: spec is missing\nx.yaml:8:3: unknown field <<, want one of: apiVersion, kind, metadata, spec, status", true},
+		"GoMod":      {"go.mod", "module m\n", "go.mod is not Go source; use the directory of the module: .", false},
+		"Binary":     {"x.zip", "PK\x03\x04\x00", "x.zip is not text", false},
+		"UTF16":      {"x.yaml", "\xff\xfea\x00", "x.yaml:1: the file is encoded as UTF-16; save it as UTF-8", true},
+		"UTF16Go":    {"x.go", "\xfe\xff\x00p", "x.go:1: the file is encoded as UTF-16; save it as UTF-8", true},
+		"Latin1":     {"x.yaml", "kind: Namespace\n# gr\xfc\xdfe\n", "x.yaml:2: the file is not UTF-8 (possibly Latin-1 or Windows-1252); save it as UTF-8", true},
+		"Twice":      {"x.yaml", function("one", literal) + "  function: |\n    package p\n", "x.yaml:10:3: duplicate function, the first is in line 6; remove one", true},
+		"SameName":   {"x.yaml", function("one", literal) + "---\n" + function("one", literal), "x.yaml:14:9: duplicate Function one, the first is in line 4; remove or rename one", true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

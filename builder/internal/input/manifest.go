@@ -34,7 +34,7 @@ func Manifest(name string, source []byte) ([]byte, error) {
 	b.Truncate(start)
 	b.WriteString(strconv.Quote(string(source)) + "\n") // these escapes have the same meaning in YAML
 	if !holds(b.Bytes(), source) {
-		return nil, fmt.Errorf("the source of %s cannot be written as YAML, is it UTF-8 text?", name)
+		return nil, fmt.Errorf("cannot write the source of %s as YAML; check that it is UTF-8 text", name)
 	}
 	return b.Bytes(), nil
 }

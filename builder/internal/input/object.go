@@ -43,7 +43,7 @@ func (o *Object) CheckFields() error {
 		c.report(placeOf(kind, o.object), "kind is missing")
 	case !known:
 		kinds := append(slices.Sorted(maps.Keys(otherDefinitions())), functionKind)
-		c.report(kind, fmt.Sprintf("kind %s is not known, goless.io has: %s", kind.Value, strings.Join(kinds, ", ")))
+		c.report(kind, fmt.Sprintf("unknown kind %s, goless.io has: %s", kind.Value, strings.Join(kinds, ", ")))
 	default:
 		if err := checkRepeated(o.file, o.object); err != nil {
 			return err

@@ -87,7 +87,7 @@ func (p *packageReader) readGoMod(dir string) ([]byte, error) {
 		return nil, err
 	}
 	if p.mod, err = modfile.Parse("go.mod", goMod, nil); err != nil || p.mod.Module == nil {
-		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the go.mod of %s cannot be read: mend it, go mod tidy says what is wrong", dir))
+		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("cannot parse the go.mod of %s; run go mod tidy for details", dir))
 	}
 	return goMod, nil
 }
@@ -99,7 +99,7 @@ func (p *packageReader) addFiles(dir, rel, only string) error {
 		return err
 	}
 	if len(p.files) == 0 {
-		return fmt.Errorf("%s holds no Go file", dir)
+		return fmt.Errorf("%s contains no Go file", dir)
 	}
 	if p.needsModules {
 		for _, name := range []string{"go.sum", "vendor/modules.txt"} {
@@ -115,10 +115,10 @@ func (p *packageReader) addFiles(dir, rel, only string) error {
 // The package is in dir, at rel in the module.
 func (p *packageReader) function(name, dir, rel string, goMod []byte) (*Function, error) {
 	if aside := ignoredElement(rel); aside != "" {
-		return nil, fmt.Errorf("%s is below %s, which the go command leaves aside, so it can import the standard library alone: move it out of there", dir, aside)
+		return nil, fmt.Errorf("%s is below %s, which the go command ignores, so it can import only the standard library; move it", dir, aside)
 	}
 	if rel != top && p.visited[top] && handler.Inspect(p.inModule("")).Dir == top && handler.Inspect(p.inModule(top)).Dir == rel {
-		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the package at the top of the module, which %s imports, declares Handler as well, and would be taken for the Function: rename its Handler", dir))
+		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the package at the root of the module, which %s imports, also declares Handler and would be used as the Function; rename its Handler", dir))
 	}
 	if !p.needsModules {
 		var err error

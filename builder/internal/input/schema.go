@@ -103,7 +103,7 @@ var functionSchema = sync.OnceValues(func() (*schema, string) {
 		d.root.Rules = nil // these rules are about metadata.name, which CheckFields checks
 		return d.root, d.version
 	}
-	panic("crd.yaml defines nothing")
+	panic("crd.yaml contains no CustomResourceDefinition")
 })
 
 // otherDefinitions returns the definitions of all kinds of goless.io except Function, by kind.

@@ -43,7 +43,7 @@ func (c *fieldChecker) checkRequests(path string, resources *yaml.Node) {
 	for _, name := range []string{cpu, memory, ephemeralStorage} {
 		request, limit := at(resources, "requests", name), at(resources, "limits", name)
 		if compares(request, limit) && less(limit, request) {
-			c.report(request, fmt.Sprintf("%s.requests.%s is more than the limit of %s", path, name, limit.Value))
+			c.report(request, fmt.Sprintf("%s.requests.%s exceeds the limit of %s", path, name, limit.Value))
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (f *Function) Warnings() []handler.Diagnostic {
 	if compares(limit) || !compares(size) || less(size, byDefault) || compares(request) && less(size, request) {
 		return nil
 	}
-	message := scratchTooLarge(name, defaultLimits[name]) + ". Some clusters have another default: set spec.resources.limits." + name
+	message := scratchTooLarge(name, defaultLimits[name]) + "; some clusters have another default, so set spec.resources.limits." + name
 	return []handler.Diagnostic{handler.NewDiagnostic(f.file, size.Line, size.Column, message)}
 }
 

@@ -41,7 +41,7 @@ func readYAML(file string, data []byte, others *[]*Object) (functions []*Functio
 			case others != nil && isOther(object):
 				*others = append(*others, readOther(file, object))
 			default:
-				notes = append(notes, fmt.Sprintf("%s:%d: %s is not a Function of goless.io, left out", file, object.Line, describe(object)))
+				notes = append(notes, fmt.Sprintf("%s:%d: %s is not a Function of goless.io; skipped", file, object.Line, describe(object)))
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func checkUTF8(file string, data []byte) error {
 		return nil
 	}
 	before := data[:bytes.IndexFunc(data, func(r rune) bool { return r == utf8.RuneError })]
-	return authorError(file, 1+bytes.Count(before, []byte("\n")), 0, "the file is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8")
+	return authorError(file, 1+bytes.Count(before, []byte("\n")), 0, "the file is not UTF-8 (possibly Latin-1 or Windows-1252); save it as UTF-8")
 }
 
 // surrogates matches a surrogate pair, with which JSON encodes one character, half of a pair, or
@@ -127,7 +127,7 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 		return nil, err
 	}
 	if kind := field(object, "kind"); kind.Value != functionKind {
-		return nil, authorError(file, kind.Line, kind.Column, fmt.Sprintf("kind %s is not known, goless.io/v1beta1 has %s and FunctionClass", kind.Value, functionKind))
+		return nil, authorError(file, kind.Line, kind.Column, fmt.Sprintf("unknown kind %s, goless.io/v1beta1 has %s and FunctionClass", kind.Value, functionKind))
 	}
 	if name.Value == "" || source.Kind != yaml.ScalarNode {
 		err := (&Function{file: file, object: object}).CheckFields()
@@ -148,7 +148,7 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 // checkSame returns an error if one of others has the name and namespace of the Function.
 func (f *Function) checkSame(others []*Function) error {
 	if at, first := f.sameAs(others); first != nil {
-		return authorError(f.file, at.Line, at.Column, fmt.Sprintf("Function %s is there twice, the first is in line %d: remove or rename one", f.Name, first.Line))
+		return authorError(f.file, at.Line, at.Column, fmt.Sprintf("duplicate Function %s, the first is in line %d; remove or rename one", f.Name, first.Line))
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func resolved(node *yaml.Node) *yaml.Node {
 // checkRepeated returns an error if a mapping in an object contains a key twice.
 func checkRepeated(file string, object *yaml.Node) error {
 	if key, first := repeated(object); key != nil {
-		return authorError(file, key.Line, key.Column, fmt.Sprintf("%s is there twice, the first is in line %d: remove one", key.Value, first))
+		return authorError(file, key.Line, key.Column, fmt.Sprintf("duplicate %s, the first is in line %d; remove one", key.Value, first))
 	}
 	return nil
 }

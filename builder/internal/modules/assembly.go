@@ -19,7 +19,7 @@ import (
 var confinesAssembler = func(t *toolchain.Toolchain) bool { return !t.Sealed || sandbox.ConfinesFiles() }
 
 // unconfined is the message about assembly if the assembler is not confined.
-const unconfined = "has assembly, which cannot be built on this kernel: without Landlock nothing keeps it from reading the builder's files"
+const unconfined = "contains assembly, which cannot be built on this kernel: without Landlock it could read the builder's files"
 
 // checkVendored returns an error if a program has assembly in its vendor directory and the
 // assembler is not confined.
@@ -46,7 +46,7 @@ func checkFetched(t *toolchain.Toolchain, pkg listed) string {
 	case pkg.Standard || pkg.Root == "":
 		return ""
 	case len(pkg.SysoFiles) > 0:
-		return fmt.Sprintf("%s has the object %s: functions are made of Go and its assembly alone, require another module", pkg.ImportPath, pkg.SysoFiles[0])
+		return fmt.Sprintf("%s contains the object %s, but functions consist of Go and Go assembly only; require another module", pkg.ImportPath, pkg.SysoFiles[0])
 	case len(pkg.SFiles) == 0 || confinesAssembler(t):
 		return ""
 	}

@@ -38,8 +38,8 @@ func TestFetchAssembly(t *testing.T) {
 		want     string
 	}{
 		"Confined":   {own, true, ""},
-		"Unconfined": {own, false, "go.mod:5:1: example.com/asm/sub has assembly, which cannot be built on this kernel: without Landlock nothing keeps it from reading the builder's files; require a module without it"},
-		"Object":     {"-- sub/a.s --\n" + text + "-- sub/x.syso --\nx\n", true, "go.mod:5:1: example.com/asm/sub has the object x.syso: functions are made of Go and its assembly alone, require another module"},
+		"Unconfined": {own, false, "go.mod:5:1: example.com/asm/sub contains assembly, which cannot be built on this kernel: without Landlock it could read the builder's files; require a module without it"},
+		"Object":     {"-- sub/a.s --\n" + text + "-- sub/x.syso --\nx\n", true, "go.mod:5:1: example.com/asm/sub contains the object x.syso, but functions consist of Go and Go assembly only; require another module"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			confinesAssembler = func(*toolchain.Toolchain) bool { return c.confined }
@@ -59,7 +59,7 @@ func TestUnconfinedAssembly(t *testing.T) {
 	confinesAssembler = func(*toolchain.Toolchain) bool { return false }
 	p := &program.Program{Source: &handler.Source{Files: []handler.File{{Name: "handler.go"}, {Name: "vendor/example.com/asm/a.s"}}}}
 	err := Fetch(t.Context(), &toolchain.Toolchain{}, FetchOptions{Program: p})
-	if want := "vendor/example.com/asm/a.s:1:1: vendor/example.com/asm has assembly, which cannot be built on this kernel: without Landlock nothing keeps it from reading the builder's files; vendor a module without it"; err == nil || err.Error() != want {
+	if want := "vendor/example.com/asm/a.s:1:1: vendor/example.com/asm contains assembly, which cannot be built on this kernel: without Landlock it could read the builder's files; vendor a module without it"; err == nil || err.Error() != want {
 		t.Errorf("Fetch: %v, want %s", err, want)
 	}
 }
@@ -72,7 +72,7 @@ func TestFetchOfManyFiles(t *testing.T) {
 	}
 	proxy := serveArchive(t, "example.com/asm", assembledModule+"-- sub/a.s --\n"+files.String())
 	err := Fetch(t.Context(), machine(t, proxy), FetchOptions{Program: buildtest.Write(t, assembled(t, proxy)), Timeout: buildtest.Timeout, files: 2000})
-	if want := "go.mod:1:1: the modules that it requires take more than 2000 files, require fewer of them"; err == nil || err.Error() != want {
+	if want := "go.mod:1:1: the required modules take more than 2000 files; require fewer of them"; err == nil || err.Error() != want {
 		t.Errorf("Fetch: %v, want %s", err, want)
 	}
 }

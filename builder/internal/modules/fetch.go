@@ -54,12 +54,12 @@ type FetchOptions struct {
 func Fetch(ctx context.Context, t *toolchain.Toolchain, f FetchOptions) error {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
-		return fmt.Errorf("making a directory for the go command: %w", err)
+		return fmt.Errorf("creating a directory for the go command: %w", err)
 	}
 	defer sandbox.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
 	if f.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.Timeout, fmt.Errorf("%w: it was stopped after %s; the module proxy is slow, or the modules are very large: %s", diagnose.ErrFetch, f.Timeout, diagnose.WithoutFetching))
+		ctx, cancel = context.WithTimeoutCause(ctx, f.Timeout, fmt.Errorf("%w: stopped after %s; the module proxy is slow, or the modules are very large: %s", diagnose.ErrFetch, f.Timeout, diagnose.WithoutFetching))
 		defer cancel()
 	}
 	if !f.Program.Fetches() {
@@ -163,13 +163,13 @@ func load(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work stri
 	case isOverrun && overrun.Unmeasured != nil:
 		return nil, err
 	case isOverrun:
-		return nil, tooMuchRequired(fmt.Sprintf("the modules that it requires take more than %s, require fewer of them", overrun.Most))
+		return nil, tooMuchRequired(fmt.Sprintf("the required modules take more than %s; require fewer of them", overrun.Most))
 	case diagnose.OutOfMemory(r, err, lines):
 		return nil, sandbox.ErrOutOfMemory
 	case diagnose.IsFileTooLarge(lines):
-		return nil, tooMuchRequired(fmt.Sprintf("a module that it requires is larger than %d MiB, require another one", sandbox.MaxFileSize>>20))
+		return nil, tooMuchRequired(fmt.Sprintf("a required module is larger than %d MiB; require another one", sandbox.MaxFileSize>>20))
 	case limited.N == 0:
-		return nil, tooMuchRequired("the modules that it requires have too many packages, require fewer of them")
+		return nil, tooMuchRequired("the required modules have too many packages; require fewer of them")
 	case diagnose.IsMachineTrouble(lines):
 		return nil, diagnose.Unexpected(lines)
 	case err != nil:

@@ -89,20 +89,20 @@ func TestFetchReports(t *testing.T) {
 	mod, sums, _ := strings.Cut(source, "-- go.sum --\n")
 	sum := strings.Fields(sums)[2]
 	replaced := mod + "\nreplace example.com/greeter => example.com/fork v1.0.0\n-- go.sum --\n" + strings.ReplaceAll(sums, "greeter", "fork")
-	const remedy = "take the modules along with go mod vendor and builder pack, or use a module proxy that has them: GOPROXY on your machine, build.modules.goProxy in the cluster"
+	const remedy = "vendor the modules with go mod vendor and builder pack, or use a module proxy that has them (GOPROXY on your machine, build.modules.goProxy in the cluster)"
 	cases := map[string]struct {
 		source string
 		proxy  string
 		want   string // PROXY is replaced with the address
 	}{
-		"WrongChecksum":  {change("v1.0.0 h1:", "v1.0.0 h1:x"), proxy, "go.mod:5:1: the checksum of example.com/greeter@v1.0.0 is " + sum + " and not " + strings.Replace(sum, ":", ":x", 1) + ", so somebody may have changed the module; if the mistake is in go.sum, remove the line there and run: builder tidy FILE"},
-		"MissingSum":     {change("example.com/greeter v1.0.0 h1:", "example.com/other v1.0.0 h1:"), proxy, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy FILE"},
-		"NoSums":         {source[:strings.Index(source, "-- go.sum")], proxy, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy FILE"},
-		"MissingVersion": {strings.ReplaceAll(source, "v1.0.0", "v1.9.9"), proxy, "go.mod:5:1: there is no example.com/greeter@v1.9.9 at the module proxy (404 Not Found), check its path and version; if it is private, " + remedy},
-		"Replaced":       {replaced, proxy, "go.mod:7:1: there is no example.com/fork@v1.0.0 at the module proxy (404 Not Found), check its path and version; if it is private, " + remedy},
-		"MissingPackage": {change("example.com/greeter\"", "example.com/greeter\"\n\t_ \"example.com/greeter/none\""), proxy, "handler.go:8:2: no module of go.mod has the package example.com/greeter/none, add it with: builder tidy FILE"},
-		"Down":           {source, "http://127.0.0.1:1", "fetching modules failed: example.com/greeter@v1.0.0 cannot be fetched: Get \"http://127.0.0.1:1/example.com/greeter/@v/v1.0.0.zip\": dial tcp 127.0.0.1:1: connect: connection refused; " + remedy},
-		"Off":            {source, "off", "go.mod:5:1: example.com/greeter@v1.0.0 cannot be fetched: module lookup disabled by GOPROXY=off; " + remedy},
+		"WrongChecksum":  {change("v1.0.0 h1:", "v1.0.0 h1:x"), proxy, "go.mod:5:1: the checksum of example.com/greeter@v1.0.0 is " + sum + ", want " + strings.Replace(sum, ":", ":x", 1) + ": the module may have been modified; if go.sum is wrong, remove the line and run: builder tidy FILE"},
+		"MissingSum":     {change("example.com/greeter v1.0.0 h1:", "example.com/other v1.0.0 h1:"), proxy, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0; add it with: builder tidy FILE"},
+		"NoSums":         {source[:strings.Index(source, "-- go.sum")], proxy, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0; add it with: builder tidy FILE"},
+		"MissingVersion": {strings.ReplaceAll(source, "v1.0.0", "v1.9.9"), proxy, "go.mod:5:1: example.com/greeter@v1.9.9 not found at the module proxy (404 Not Found); check its path and version; if it is private, " + remedy},
+		"Replaced":       {replaced, proxy, "go.mod:7:1: example.com/fork@v1.0.0 not found at the module proxy (404 Not Found); check its path and version; if it is private, " + remedy},
+		"MissingPackage": {change("example.com/greeter\"", "example.com/greeter\"\n\t_ \"example.com/greeter/none\""), proxy, "handler.go:8:2: no module in go.mod contains the package example.com/greeter/none; add it with: builder tidy FILE"},
+		"Down":           {source, "http://127.0.0.1:1", "fetching modules failed: cannot fetch example.com/greeter@v1.0.0: Get \"http://127.0.0.1:1/example.com/greeter/@v/v1.0.0.zip\": dial tcp 127.0.0.1:1: connect: connection refused; " + remedy},
+		"Off":            {source, "off", "go.mod:5:1: cannot fetch example.com/greeter@v1.0.0: module lookup disabled by GOPROXY=off; " + remedy},
 		"Fine":           {source, proxy, "<nil>"},
 	}
 	for name, c := range cases {
@@ -186,7 +186,7 @@ func TestFetchOfTooMuch(t *testing.T) {
 	p := buildtest.Write(t, pinned(t, "current", libraries))
 	err := Fetch(t.Context(), machine(t, serveModules(t).URL), FetchOptions{Program: p, Timeout: buildtest.Timeout, space: 1 << 20})
 	failure, ok := errors.AsType[*handler.Error](err)
-	if want := "go.mod:1:1: the modules that it requires take more than 1 MiB, require fewer of them"; !ok || failure.Error() != want {
+	if want := "go.mod:1:1: the required modules take more than 1 MiB; require fewer of them"; !ok || failure.Error() != want {
 		t.Errorf("Fetch: %v, want %s", err, want)
 	}
 }

@@ -38,7 +38,7 @@ func openModules(t *toolchain.Toolchain, p *program.Program) error {
 		return os.Symlink(path, target)
 	})
 	if err != nil {
-		return fmt.Errorf("making a module cache: %w", err)
+		return fmt.Errorf("creating a module cache: %w", err)
 	}
 	return nil
 }

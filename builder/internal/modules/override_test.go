@@ -47,7 +47,7 @@ func TestTidyOverridden(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := Tidy(t.Context(), tools, dir, "")
-	want := "the program around the function needs go.uber.org/zap v1.28.0 and does not compile with go.uber.org/zap v1.0.0, "
+	want := "the generated program needs go.uber.org/zap v1.28.0 and does not compile with go.uber.org/zap v1.0.0; "
 	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "builder tidy") {
 		t.Errorf("Tidy: %v, want %s", err, want)
 	}
@@ -58,19 +58,19 @@ func TestTidyOverridden(t *testing.T) {
 func TestOverrides(t *testing.T) {
 	proxies := overridingProxies(t)
 	const (
-		zap     = "the program around the function needs go.uber.org/zap v1.28.0 and does not compile with "
-		metrics = "the program around the function needs github.com/prometheus/client_golang v1.25.0 and does not compile with "
-		replace = ", replace it by v1.28.0 or a newer version, or remove the line: "
+		zap     = "the generated program needs go.uber.org/zap v1.28.0 and does not compile with "
+		metrics = "the generated program needs github.com/prometheus/client_golang v1.25.0 and does not compile with "
+		replace = "; replace it by v1.28.0 or a newer version, or remove the line: "
 		some    = "require go.uber.org/multierr v1.10.0\n"
 	)
 	for name, c := range map[string]struct{ mod, used, want string }{
 		"Packages":  {some + "replace go.uber.org/zap => go.uber.org/zap v1.0.0\n", "go.uber.org/zap@v1.0.0", "go.mod:6:1: " + zap + "go.uber.org/zap v1.0.0" + replace + "it has no package go.uber.org/zap/"},
 		"Version":   {some + "replace go.uber.org/zap v1.28.0 => go.uber.org/zap v1.0.0\n", "go.uber.org/zap@v1.0.0", "go.mod:6:1: " + zap + "go.uber.org/zap v1.0.0" + replace + "it has no package go.uber.org/zap/"},
 		"Required":  {"require go.uber.org/zap v1.0.0\nreplace go.uber.org/zap => go.uber.org/zap v1.0.0\n", "go.uber.org/zap@v1.0.0", "go.mod:6:1: " + zap + "go.uber.org/zap v1.0.0" + replace + "it has no package go.uber.org/zap/"},
-		"Newer":     {"require go.uber.org/zap v1.999.0\n", "go.uber.org/zap@v1.999.0", "go.mod:5:1: " + zap + "v1.999.0, require v1.28.0: it has no package go.uber.org/zap/"},
-		"Types":     {some + "replace github.com/prometheus/client_golang => github.com/prometheus/client_golang v1.0.0\n", "github.com/prometheus/client_golang@v1.0.0", "go.mod:6:1: " + metrics + "github.com/prometheus/client_golang v1.0.0, replace it by v1.25.0 or a newer version, or remove the line: runtime/"},
-		"Fork":      {some + "replace github.com/prometheus/client_golang => example.com/fork v1.2.3\n", "example.com/fork@v1.2.3", "go.mod:6:1: " + metrics + "example.com/fork v1.2.3, replace it by v1.25.0 or a newer version, or remove the line: runtime/"},
-		"Indirect":  {some + "replace github.com/prometheus/client_model => github.com/prometheus/client_model v0.0.1\n", "github.com/prometheus/client_model@v0.0.1", "go.mod:6:1: the program around the function needs github.com/prometheus/client_model v0.6.3 and does not compile with github.com/prometheus/client_model v0.0.1, replace it by v0.6.3 or a newer version, or remove the line: "},
+		"Newer":     {"require go.uber.org/zap v1.999.0\n", "go.uber.org/zap@v1.999.0", "go.mod:5:1: " + zap + "v1.999.0; require v1.28.0: it has no package go.uber.org/zap/"},
+		"Types":     {some + "replace github.com/prometheus/client_golang => github.com/prometheus/client_golang v1.0.0\n", "github.com/prometheus/client_golang@v1.0.0", "go.mod:6:1: " + metrics + "github.com/prometheus/client_golang v1.0.0; replace it by v1.25.0 or a newer version, or remove the line: runtime/"},
+		"Fork":      {some + "replace github.com/prometheus/client_golang => example.com/fork v1.2.3\n", "example.com/fork@v1.2.3", "go.mod:6:1: " + metrics + "example.com/fork v1.2.3; replace it by v1.25.0 or a newer version, or remove the line: runtime/"},
+		"Indirect":  {some + "replace github.com/prometheus/client_model => github.com/prometheus/client_model v0.0.1\n", "github.com/prometheus/client_model@v0.0.1", "go.mod:6:1: the generated program needs github.com/prometheus/client_model v0.6.3 and does not compile with github.com/prometheus/client_model v0.0.1; replace it by v0.6.3 or a newer version, or remove the line: "},
 		"Unneeded":  {"replace go.uber.org/zap => go.uber.org/zap v1.0.0\n", "", ""},
 		"Excluded":  {"exclude go.uber.org/zap v1.28.0\n", "", ""},
 		"Excluded2": {some + "exclude go.uber.org/zap v1.28.0\n", "go.uber.org/multierr@v1.10.0", ""},

@@ -21,7 +21,7 @@ func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, w
 	if t.Sealed || !lacksAny(t, f.Program.RuntimeModules()) {
 		return nil
 	}
-	f.note("fetching the modules that every function is built with, once on this machine")
+	f.note("fetching the modules of the runtime (first build only)")
 	faults, err := load(ctx, t, f, work, listPackages...)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, w
 	faults = slices.DeleteFunc(faults, func(f diagnose.Fault) bool { return f.Diagnostic.File != goMod })
 	if len(faults) > 0 {
 		reason, _, _ := strings.Cut(faults[0].Diagnostic.Message, "; ")
-		return fmt.Errorf("%w: %s; every function is built with this module, which is not on this machine yet: check its network and GOPROXY, which go env GOPROXY prints", diagnose.ErrFetch, reason)
+		return fmt.Errorf("%w: %s; every function needs this module, which is not on this machine yet; check the network and go env GOPROXY", diagnose.ErrFetch, reason)
 	}
 	f.note("the first build also compiles the standard library and the runtime, which takes longer than later ones")
 	return nil

@@ -26,10 +26,10 @@ func freshMachine(t *testing.T, proxy string) *toolchain.Toolchain {
 
 // TestFetchRuntimeReports runs without network and without modules.
 func TestFetchRuntimeReports(t *testing.T) {
-	const advice = "; every function is built with this module, which is not on this machine yet: check its network and GOPROXY, which go env GOPROXY prints"
+	const advice = "; every function needs this module, which is not on this machine yet; check the network and go env GOPROXY"
 	for proxy, want := range map[string]string{
-		"http://127.0.0.1:1": `fetching modules failed: github.com/prometheus/client_golang@v1.25.0 cannot be fetched: Get "http://127.0.0.1:1/github.com/prometheus/client_golang/@v/v1.25.0.zip": dial tcp 127.0.0.1:1: connect: connection refused` + advice,
-		"off":                "fetching modules failed: github.com/prometheus/client_golang/prometheus cannot be fetched: module lookup disabled by GOPROXY=off" + advice,
+		"http://127.0.0.1:1": `fetching modules failed: cannot fetch github.com/prometheus/client_golang@v1.25.0: Get "http://127.0.0.1:1/github.com/prometheus/client_golang/@v/v1.25.0.zip": dial tcp 127.0.0.1:1: connect: connection refused` + advice,
+		"off":                "fetching modules failed: cannot fetch github.com/prometheus/client_golang/prometheus: module lookup disabled by GOPROXY=off" + advice,
 	} {
 		for name, source := range map[string]string{"File": buildtest.Hello, "Module": buildtest.Site} {
 			t.Run(name+" "+proxy, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestFetchRuntime(t *testing.T) {
 	if err := Fetch(t.Context(), tools, options); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"fetching the modules that every function is built with", "\ndownloading github.com/prometheus/client_golang v1.25.0\n", "\ndownloading github.com/beorn7/perks v1.0.1\n"} {
+	for _, want := range []string{"fetching the modules of the runtime", "\ndownloading github.com/prometheus/client_golang v1.25.0\n", "\ndownloading github.com/beorn7/perks v1.0.1\n"} {
 		if !strings.Contains(progress.String(), want) {
 			t.Errorf("the progress lacks %q: %s", want, &progress)
 		}

@@ -58,11 +58,11 @@ func checkSums(t *toolchain.Toolchain, p *program.Program, before map[string]boo
 			continue
 		}
 		at := p.Requirement(m.Path)
-		refused = append(refused, handler.NewDiagnostic(at.File, at.Line, at.Column, fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy FILE", m)))
+		refused = append(refused, handler.NewDiagnostic(at.File, at.Line, at.Column, fmt.Sprintf("go.sum has no checksum of %s; add it with: builder tidy FILE", m)))
 	}
 	if unnamed = slices.Compact(unnamed); len(unnamed) > 0 {
 		refused = append(refused, handler.NewDiagnostic(goMod, 1, 1, fmt.Sprintf(
-			"go.sum has no checksum of what other modules require (%d in all, the first is %s), write it with: builder tidy FILE", len(unnamed), unnamed[0])))
+			"go.sum has no checksums of indirect modules (%d, the first is %s); add them with: builder tidy FILE", len(unnamed), unnamed[0])))
 	}
 	if len(refused) > 0 {
 		return diagnose.NewError(refused)

@@ -43,7 +43,7 @@ func Get(ctx context.Context, t *toolchain.Toolchain, dir, path, query string) e
 func edit(dir, path string, by func(work string, data []byte) error) error {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
-		return fmt.Errorf("making a directory for the go command: %w", err)
+		return fmt.Errorf("creating a directory for the go command: %w", err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
 	file := filepath.Join(dir, goMod)

@@ -58,7 +58,7 @@ func (r importReader) faults(pkg, reason string) (faults []diagnose.Fault) {
 		if at.Path != pkg {
 			continue
 		}
-		message := fmt.Sprintf("there is no module for the package %s: %s", pkg, reason)
+		message := fmt.Sprintf("no module provides the package %s: %s", pkg, reason)
 		faults = append(faults, diagnose.Fault{Diagnostic: handler.NewDiagnostic(at.File, at.Line, at.Column, message)})
 	}
 	return faults

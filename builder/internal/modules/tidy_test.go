@@ -209,7 +209,7 @@ func TestTidyReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := Tidy(t.Context(), tools, dir, "example.com/mine")
-	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.HasPrefix(err.Error(), "handler.go:3:10: there is no module for the package example.com/none: ") || strings.Contains(err.Error(), dir) {
+	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.HasPrefix(err.Error(), "handler.go:3:10: no module provides the package example.com/none: ") || strings.Contains(err.Error(), dir) {
 		t.Errorf("Tidy: %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func TestBuildVendored(t *testing.T) {
 			lacking.WriteString("-- " + f.Name + " --\n" + string(f.Data))
 		}
 	}
-	const want = "handler.go:7:2: vendor has no package example.com/greeter, put it there with: go mod vendor"
+	const want = "handler.go:7:2: vendor has no package example.com/greeter; add it with: go mod vendor"
 	if _, err := fetchAndBuild(t, tools, buildtest.Write(t, lacking.String()), nil); err == nil || err.Error() != want {
 		t.Errorf("Build: %v, want %s", err, want)
 	}

@@ -113,7 +113,7 @@ func awaitEnd(group int) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("processes of a command are left %s after they were killed; restart the container of the builder", endTimeout)
+			return fmt.Errorf("processes of a command still run %s after they were killed; restart the container of the builder", endTimeout)
 		}
 	}
 }

@@ -83,9 +83,9 @@ type QuotaError struct {
 // Error returns what was exceeded and what the author of the program can do.
 func (e *QuotaError) Error() string {
 	if e.Unmeasured != nil {
-		return fmt.Sprintf("%v: its build leaves files on the disk that cannot be measured: %v; a bug of the compiler can be the reason, simplify the source", ErrTooLarge, e.Unmeasured)
+		return fmt.Sprintf("%v: cannot measure its disk usage: %v; simplify the source, because this can be a bug in the compiler", ErrTooLarge, e.Unmeasured)
 	}
-	return fmt.Sprintf("%v: its build takes more than %s on the disk; make large variables and embedded files smaller, or require fewer modules", ErrTooLarge, e.Most)
+	return fmt.Sprintf("%v: its build uses more than %s of disk; make large variables and embedded files smaller, or require fewer modules", ErrTooLarge, e.Most)
 }
 
 // Is reports whether target is ErrTooLarge.

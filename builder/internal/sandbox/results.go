@@ -45,7 +45,7 @@ func OpenResult(dir, name string) (*os.File, error) {
 
 func checkRegular(name string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("a command has left %s, which is not a regular file but %s", name, info.Mode().Type())
+		return fmt.Errorf("the output %s is not a regular file but %s", name, info.Mode().Type())
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func ReadResult(dir, name string, most int64) ([]byte, error) {
 	defer file.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("a command has left %s, which has more than %d bytes", name, most)
+		err = fmt.Errorf("the output %s has more than %d bytes", name, most)
 	}
 	return data, err
 }

@@ -86,7 +86,7 @@ func (t *Toolchain) FetchGraph(ctx context.Context, dir string) error {
 func (t *Toolchain) List(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for the go command: %w", err)
+		return nil, fmt.Errorf("creating a directory for the go command: %w", err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
 	cmd := exec.CommandContext(ctx, t.Command(), append([]string{"list"}, args...)...)

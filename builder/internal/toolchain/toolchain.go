@@ -28,7 +28,7 @@ const Pinned = handler.GoVersion
 const oldest = "go1.26"
 
 // ErrNoToolchain means that neither the image nor the machine has a go command.
-var ErrNoToolchain = errors.New("there is no Go toolchain")
+var ErrNoToolchain = errors.New("Go toolchain not found")
 
 // A Toolchain is a go command with its directories.
 type Toolchain struct {
@@ -80,9 +80,9 @@ func Find(ctx context.Context, environ []string) (*Toolchain, error) {
 	case err == nil:
 		return fromMachine(ctx, command, environ)
 	case data != "":
-		return nil, fmt.Errorf("%w in this image, publish it with: make images", ErrNoToolchain)
+		return nil, fmt.Errorf("%w in this image; publish the image with: make images", ErrNoToolchain)
 	default:
-		return nil, fmt.Errorf("%w on this machine, install Go 1.26 or newer and add it to PATH", ErrNoToolchain)
+		return nil, fmt.Errorf("%w on this machine; install Go 1.26 or newer and add it to PATH", ErrNoToolchain)
 	}
 }
 
@@ -97,14 +97,14 @@ func fromImage(data string, environ []string) (*Toolchain, error) {
 	}
 	version, err := os.ReadFile(filepath.Join(t.Root, "VERSION"))
 	if err != nil {
-		return nil, fmt.Errorf("looking for the toolchain of the image: %w", err)
+		return nil, fmt.Errorf("finding the toolchain of the image: %w", err)
 	}
 	t.Version, _, _ = strings.Cut(string(version), "\n")
 	if !isDir(filepath.Join(t.Root, "pkg", "tool", runtime.GOOS+"_"+runtime.GOARCH)) {
-		return nil, fmt.Errorf("%w for %s in this image, publish it on such a machine with: make images", ErrNoToolchain, runtime.GOARCH)
+		return nil, fmt.Errorf("%w for %s in this image; publish the image on such a machine with: make images", ErrNoToolchain, runtime.GOARCH)
 	}
 	if !isDir(t.Cache) || !isDir(t.Modules) {
-		return nil, fmt.Errorf("%w with a build cache in this image, publish it with: make images", ErrNoToolchain)
+		return nil, fmt.Errorf("%w with a build cache in this image; publish the image with: make images", ErrNoToolchain)
 	}
 	if plan := filepath.Join(data, "plan.json"); isFile(plan) {
 		t.Plan = plan

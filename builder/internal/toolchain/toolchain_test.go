@@ -62,7 +62,7 @@ func TestFindNothing(t *testing.T) {
 	}{
 		"Machine": {nil, "install Go"},
 		"Image":   {inImage, "make images"},
-		"Cache":   {incomplete, "with a build cache in this image, publish it with: make images"},
+		"Cache":   {incomplete, "with a build cache in this image; publish the image with: make images"},
 		"Foreign": {foreign, runtime.GOARCH},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -147,7 +147,7 @@ func (r *Resources) Validate(path *field.Path) (errs field.ErrorList) {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		request := requests[name]
 		if limit, limited := limits[name]; limited && request.Cmp(limit) > 0 {
-			errs = append(errs, field.Invalid(path.Child("requests", string(name)), request.String(), "is more than the limit of "+limit.String()))
+			errs = append(errs, field.Invalid(path.Child("requests", string(name)), request.String(), "exceeds the limit of "+limit.String()))
 		}
 	}
 	return errs

@@ -311,7 +311,7 @@ func checkErrors(t *testing.T) {
 	}{
 		"Account":  {"renamed", installed, "does not cover the operator's account system:serviceaccount:by-sed:renamed: a Deployment without a Function is allowed"},
 		"Netrc":    {"goless-operator", netrc, "fence.goless.io/netrc-secret"},
-		"Prefixes": {"goless-operator", prefixes, "linkerd.io/check is neither a label of functions nor one that was there before"},
+		"Prefixes": {"goless-operator", prefixes, "linkerd.io/check: cannot be added"},
 		"Images":   {"goless-operator", images, "fence.goless.io/images"},
 		"Replicas": {"goless-operator", replicas, "fence.goless.io/max-replicas"},
 		"CPU":      {"goless-operator", cpu, "fence.goless.io/max-cpu"},

@@ -70,10 +70,10 @@ func TestWebhook(t *testing.T) {
 	}{
 		"Good":      {try(t, "a", good), ""},
 		"Example":   {try(t, "a", strings.ReplaceAll(good, "package p", "package handlers"), many(5)), ""},
-		"Signature": {try(t, "a", bad), "denied the request: handler.go:5:1: wrong signature for Handler, must be: " + handler.Signature},
+		"Signature": {try(t, "a", bad), "denied the request: handler.go:5:1: wrong signature for Handler, want: " + handler.Signature},
 		"Several":   {try(t, "a", worse), "denied the request: \n" + several.Error()},
 		"Ceiling":   {try(t, "a", good, many(6)), "denied the request: spec.replicas: Invalid value: 6: this cluster allows at most 5"},
-		"Field":     {try(t, "a", good, invalidResources), `denied the request: spec.resources.requests.memory: Invalid value: "2Gi": is more than the limit of 1Gi`},
+		"Field":     {try(t, "a", good, invalidResources), `denied the request: spec.resources.requests.memory: Invalid value: "2Gi": exceeds the limit of 1Gi`},
 		"Both":      {try(t, "a", bad, many(6)), "denied the request: \nspec.replicas: Invalid value: 6: this cluster allows at most 5\nhandler.go:5:1: wrong"},
 	} {
 		switch {

@@ -44,7 +44,7 @@ func TestSecondDefaultClass(t *testing.T) {
 		if err := c.Create(t.Context(), class("second"), client.DryRunAll); err != nil {
 			t.Fatal(err)
 		}
-		return len(warnings) == 1 && strings.HasPrefix(warnings[0], want+"second, standard. ")
+		return len(warnings) == 1 && strings.HasPrefix(warnings[0], want+"second, standard; ")
 	})
 	later := class("later")
 	later.Annotations = nil

@@ -129,7 +129,7 @@ func TestKubectl(t *testing.T) {
 	}
 	want := `The request is invalid: error when creating "hello.yaml": admission webhook "functions.goless.io" denied the request: 
 handler.go:3:8: cannot import "C": functions are built without cgo
-handler.go:5:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)
+handler.go:5:1: wrong signature for Handler, want: func Handler(http.ResponseWriter, *http.Request)
 `
 	if diff := cmp.Diff(want, string(out)); diff != "" {
 		t.Error(diff)

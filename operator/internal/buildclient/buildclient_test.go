@@ -106,7 +106,7 @@ func TestServiceNotInstalled(t *testing.T) {
 	b := &bench{secrets: &secrets{}}
 	b.order(t, "https://goless-build.goless-system.invalid")
 	answer := b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
-	for _, want := range []string{"goless-build.goless-system.invalid cannot be looked up", "deploy/50-build.yaml", "spec.build.strategy: InPod"} {
+	for _, want := range []string{"goless-build.goless-system.invalid cannot be resolved", "deploy/50-build.yaml", "spec.build.strategy: InPod"} {
 		if !strings.Contains(answer.Trouble, want) {
 			t.Errorf("it says %q, want %q", answer.Trouble, want)
 		}
@@ -245,7 +245,7 @@ func TestTrouble(t *testing.T) {
 	}{
 		"Busy":    {buildtest.Reply{Status: http.StatusServiceUnavailable}, "too many requests"},
 		"Full":    {buildtest.Reply{Status: http.StatusTooManyRequests}, "too many requests"},
-		"Refused": {buildtest.Reply{Status: http.StatusBadRequest}, "it answers 400 Bad Request: not now"},
+		"Refused": {buildtest.Reply{Status: http.StatusBadRequest}, "status 400 Bad Request: not now"},
 		"Broken":  {buildtest.Reply{}, "ended in the middle of the build"},
 	} {
 		t.Run(name, func(t *testing.T) {

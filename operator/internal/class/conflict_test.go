@@ -34,11 +34,11 @@ func TestConflict(t *testing.T) {
 		"Apart":       {class("x", 1, "a"), []v1beta1.FunctionClass{class("y", 2, "b", "c")}, ""},
 		"NoNamespace": {class("x", 1, "e"), []v1beta1.FunctionClass{class("y", 2)}, ""},
 		"Invalid":     {class("x", 1), []v1beta1.FunctionClass{invalid}, ""},
-		"Newer":       {class("x", 2, "a"), []v1beta1.FunctionClass{class("y", 1)}, "more than one FunctionClass is the default of namespace a-4: x, y."},
-		"Older":       {class("y", 1), []v1beta1.FunctionClass{class("x", 2, "a")}, "more than one FunctionClass is the default of namespace a-4: x, y."},
-		"Everywhere":  {class("x", 1), []v1beta1.FunctionClass{class("y", 2)}, "more than one FunctionClass is the default of namespace a-4, b-2, b-3 and 2 more: y, x."},
-		"ThreeOfThem": {class("x", 1), []v1beta1.FunctionClass{class("y", 2, "a"), class("z", 3, "b", "a")}, "more than one FunctionClass is the default of namespace a-4, b-2, b-3: z, y, x."},
-		"OthersApart": {class("x", 1, "a"), []v1beta1.FunctionClass{class("y", 2, "a"), class("z", 3, "b")}, "more than one FunctionClass is the default of namespace a-4: y, x."},
+		"Newer":       {class("x", 2, "a"), []v1beta1.FunctionClass{class("y", 1)}, "more than one FunctionClass is the default of namespace a-4: x, y;"},
+		"Older":       {class("y", 1), []v1beta1.FunctionClass{class("x", 2, "a")}, "more than one FunctionClass is the default of namespace a-4: x, y;"},
+		"Everywhere":  {class("x", 1), []v1beta1.FunctionClass{class("y", 2)}, "more than one FunctionClass is the default of namespace a-4, b-2, b-3 and 2 more: y, x;"},
+		"ThreeOfThem": {class("x", 1), []v1beta1.FunctionClass{class("y", 2, "a"), class("z", 3, "b", "a")}, "more than one FunctionClass is the default of namespace a-4, b-2, b-3: z, y, x;"},
+		"OthersApart": {class("x", 1, "a"), []v1beta1.FunctionClass{class("y", 2, "a"), class("z", 3, "b")}, "more than one FunctionClass is the default of namespace a-4: y, x;"},
 	} {
 		got := conflict(&test.class, test.others, existing)
 		if (got == "") != (test.want == "") || !strings.HasPrefix(got, test.want) {

@@ -62,7 +62,7 @@ func TestClassByName(t *testing.T) {
 			t.Errorf("%s: the Deployment has changed", want)
 		}
 	}
-	told(`spec.className: Invalid value: "spot": there is no such FunctionClass`)
+	told(`spec.className: Invalid value: "spot": FunctionClass not found`)
 	newClass(t, "spot", func(class *v1beta1.FunctionClass) {
 		class.Spec.Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
 	})
@@ -417,8 +417,8 @@ func TestSchemaOfClasses(t *testing.T) {
 		"BundleKey":  {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{CABundle: v1beta1.KeyOf{Name: "ca", Key: "../ca"}}}}, "spec.build.modules.caBundle.key"},
 		"Label":      {v1beta1.FunctionClassSpec{Labels: map[string]string{"goless.io/function": "other"}}, "set by Goless"},
 		"Annotation": {v1beta1.FunctionClassSpec{Annotations: map[string]string{"goless.io/values": "x"}}, "set by Goless"},
-		"FileProxy":  {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoProxy: "https://proxy.example.com|file:///x"}}}, "must not be a file: URL"},
-		"FileSums":   {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoSumDB: "sum.example+key file:///x"}}}, "must not be a file: URL"},
+		"FileProxy":  {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoProxy: "https://proxy.example.com|file:///x"}}}, "must not have a file: URL"},
+		"FileSums":   {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoSumDB: "sum.example+key file:///x"}}}, "must not have a file: URL"},
 	} {
 		err := cluster.Create(t.Context(), &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: "refused"}, Spec: test.spec})
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "spec.") {

@@ -101,7 +101,7 @@ func noFile(path *field.Path, servers string) field.ErrorList {
 	if !remote.NamesFile(servers) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, servers, "must not be a file: URL, because sources could read the files of the build service; serve the modules over HTTP")}
+	return field.ErrorList{field.Invalid(path, servers, "must not have a file: URL, which would let sources read files of the build service; serve the modules over HTTP")}
 }
 
 // oneOf requires an empty value or one of some values. An empty value means the default.

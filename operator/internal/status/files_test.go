@@ -14,7 +14,7 @@ import (
 
 // A pod whose volumes are not there says for which objects it waits, in both shapes.
 func TestMissingFiles(t *testing.T) {
-	const want = `a replica waits for files from ConfigMap "config", Secret "tls": kubectl describe pod`
+	const want = `a replica waits for files from ConfigMap "config", Secret "tls"; see kubectl describe pod`
 	preparing := func(p corev1.Pod, now corev1.ConditionStatus) corev1.Pod {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: now}}
 		return p

@@ -60,9 +60,9 @@ func TestAnsweredByOthers(t *testing.T) {
 		status metav1.ConditionStatus
 		says   string
 	}{
-		"Deployment": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(both) }, "Unknown", `by way of Deployment "f", which`},
-		"Both":       {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `by way of Deployment "f" and Service "f", which`},
-		"Service":    {func(s *status.Seen) { s.Outcome.Deployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `by way of Service "f", which`},
+		"Deployment": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(both) }, "Unknown", `through Deployment "f", which`},
+		"Both":       {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `through Deployment "f" and Service "f", which`},
+		"Service":    {func(s *status.Seen) { s.Outcome.Deployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `through Service "f", which`},
 		"Unready":    {func(s *status.Seen) { s.ForeignDeployment = theirs(0); s.Outcome.Service = ours(both) }, "False", "no replica is ready"},
 		"Elsewhere":  {func(s *status.Seen) { s.ForeignDeployment = deployment(1, 1, old); s.Outcome.Service = ours(both) }, "False", "no replica is ready"},
 		"NoSelector": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(nil) }, "False", "no replica is ready"},

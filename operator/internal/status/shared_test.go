@@ -30,8 +30,8 @@ func TestOfShared(t *testing.T) {
 		revision string
 	}{
 		"First":        {waits, status.Seen{}, "Building", "SourceValid Reconciling", "waiting for the build service to compile", ""},
-		"FirstTrouble": {gone, status.Seen{}, "Building", "SourceValid Reconciling", "not available since noon: refused", ""},
-		"FirstQueued":  {queued, status.Seen{}, "Building", "SourceValid Reconciling", "waiting since 2030-01-02T03:04:05Z for its turn in the build service", ""},
+		"FirstTrouble": {gone, status.Seen{}, "Building", "SourceValid Reconciling", "unavailable since noon: refused", ""},
+		"FirstQueued":  {queued, status.Seen{}, "Building", "SourceValid Reconciling", "waiting since 2030-01-02T03:04:05Z in the queue of the build service", ""},
 		"FirstFails": {
 			reports(failed),
 			status.Seen{},
@@ -90,7 +90,7 @@ func TestOfShared(t *testing.T) {
 			"CrashLooping", "SourceValid Built Stalled", "panic: no database", "",
 		},
 		"Rubbish": {reports("rubbish"), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "invalid report", ""},
-		"Forged":  {reports(`{"reason":"Fine"}`), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "does not know: Fine", ""},
+		"Forged":  {reports(`{"reason":"Fine"}`), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "unknown report: Fine", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(1)

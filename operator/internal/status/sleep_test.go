@@ -115,7 +115,7 @@ func TestSleep(t *testing.T) {
 		"ReplicaReturns":   {abandoned(t), seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"ReplicaReturned":  {abandoned(t), waking(), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"NoQuota":          {fellAsleep(t), outOfQuota(waking()), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "exceeded quota", ""},
-		"WakeFailed":       {fellAsleep(t), failedWake(waking(pod(latest, ended(0, `{"reason":"Built"}`)))), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "could not wake the function: no pod within 1m0s", ""},
+		"WakeFailed":       {fellAsleep(t), failedWake(waking(pod(latest, ended(0, `{"reason":"Built"}`)))), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "failed to wake the function: no pod within 1m0s", ""},
 		"WakeFailedFiles":  {files(fellAsleep(t)), failedWake(waking(unready(fileless))), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", `no pod within 1m0s; a replica waits for files from ConfigMap "config"`, ""},
 		"WakeFailedCrash":  {fellAsleep(t), failedWake(waking(crashing(pod(latest, ended(0, `{"reason":"Built"}`))))), "CrashLooping", "WakeFailed", "SourceValid Built Stalled", "no database", ""},
 		"WakeFailedAtZero": {fellAsleep(t), failedWake(seen(rolledOut(deployment(0, 0, latest)), nil)), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "no pod within 1m0s", ""},
@@ -150,7 +150,7 @@ func activator(s status.Seen, a observe.Activator) status.Seen {
 	return s
 }
 
-// failedWake is after a request could not wake the function.
+// failedWake is after a request failed to wake the function.
 func failedWake(s status.Seen) status.Seen {
 	s.Activator.WakeFailed = "no pod\nwithin 1m0s"
 	return s

@@ -99,15 +99,15 @@ func TestOf(t *testing.T) {
 		},
 		"BuilderBroken": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(2, "rubbish"))),
-			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "exit code 2",
+			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "exited with code 2",
 		},
 		"ForgedReason": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(0, `{"reason":"Has spaces"}`))),
-			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "does not know: Has spaces",
+			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "unknown report: Has spaces",
 		},
 		"ForgedSuccess": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(1, `{"reason":"Built"}`))),
-			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "exit code 1",
+			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "exited with code 1",
 		},
 		"ForgedDiagnostics": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(10, `{"reason":"CompileFailed","diagnostics":[{"file":"a\u001b[2J","message":"b\nc"}]}`))),
@@ -115,7 +115,7 @@ func TestOf(t *testing.T) {
 		},
 		"Crashing": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
-			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: panic: no database",
+			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exited with code 2: panic: no database",
 		},
 		"SecretMissing": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),

@@ -43,7 +43,7 @@ func TestFunction(t *testing.T) {
 			change: func(fn *v1beta1.Function) {
 				fn.Spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{Memory: new(resource.MustParse("2Mi"))}, Limits: v1beta1.Amounts{Memory: new(resource.MustParse("1Mi"))}}
 			},
-			spec: []string{`spec.resources.requests.memory: Invalid value: "2Mi": is more than the limit of 1Mi`},
+			spec: []string{`spec.resources.requests.memory: Invalid value: "2Mi": exceeds the limit of 1Mi`},
 		},
 		"CPUOfLimit": {
 			change: func(fn *v1beta1.Function) {
@@ -100,7 +100,7 @@ func hasPrefixes(got field.ErrorList, want []string) bool {
 func TestDiagnostics(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.FunctionSpec{Function: "package p\n"}}
 	got, omitted := validation.Function(fn, settings.Settings{}).Diagnostics()
-	want := []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 9, Message: "there is no Handler, add: func Handler(http.ResponseWriter, *http.Request)"}}
+	want := []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 9, Message: "no Handler declared; add: func Handler(http.ResponseWriter, *http.Request)"}}
 	if diff := cmp.Diff(want, got); diff != "" || omitted != 0 {
 		t.Errorf("%d omitted: %s", omitted, diff)
 	}

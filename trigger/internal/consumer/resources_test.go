@@ -40,7 +40,7 @@ func TestResources(t *testing.T) {
 				t.Fatalf("the problem is %+v", problem)
 			}
 			if test.wrong {
-				if want := `spec.resources.requests.memory: Invalid value: "1Gi": is more than the limit of 512Mi`; problem.Message != want {
+				if want := `spec.resources.requests.memory: Invalid value: "1Gi": exceeds the limit of 512Mi`; problem.Message != want {
 					t.Errorf("the message is %q, want %q as for a Function", problem.Message, want)
 				}
 				return

@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 	}{
 		"All":         {Limits{Held: 3, HeldPerFunction: 9, Timeout: time.Minute}, "too many"},
 		"OneFunction": {Limits{Held: 9, HeldPerFunction: 3, Timeout: time.Minute}, "too many"},
-		"Patience":    {Limits{Held: 9, HeldPerFunction: 9, Timeout: time.Millisecond}, "in time; kubectl describe function hello -n default"},
+		"Patience":    {Limits{Held: 9, HeldPerFunction: 9, Timeout: time.Millisecond}, "in time; see kubectl describe function hello -n default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newActivator(t, test.limits, waiting)
@@ -56,7 +56,7 @@ func TestBroken(t *testing.T) {
 		return nil, fmt.Errorf("waking: %w", &wake.BrokenError{Reason: "an image cannot be pulled"})
 	})
 	status, retryAfter, body := get(t, http.DefaultClient, a.url)
-	const want = "the function cannot serve: an image cannot be pulled; kubectl describe function hello -n default tells more\n"
+	const want = "the function cannot serve: an image cannot be pulled; see kubectl describe function hello -n default\n"
 	if status != http.StatusServiceUnavailable || retryAfter == "" || body != want {
 		t.Errorf("got %d %q %q", status, retryAfter, body)
 	}

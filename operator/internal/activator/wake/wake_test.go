@@ -289,7 +289,7 @@ func TestBroken(t *testing.T) {
 		breaks func(*function)
 		says   string
 	}{
-		"Crash": {func(f *function) { f.run("a", closedAddress(f.t), "CrashLoopBackOff") }, "ends again and again"},
+		"Crash": {func(f *function) { f.run("a", closedAddress(f.t), "CrashLoopBackOff") }, "keeps restarting"},
 		"Image": {func(f *function) { f.run("a", closedAddress(f.t), "ImagePullBackOff") }, "pulled"},
 		"Quota": {(*function).denyPods, "quota"},
 	} {
