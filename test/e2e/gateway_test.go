@@ -67,7 +67,7 @@ func TestGateway(t *testing.T) {
 	ns.kubectl("patch", "httptrigger/canary", "--type=merge", `--patch={"spec": {"parentRefs": [{"name": "open", "namespace": "goless-e2e-gateway"}]}}`)
 	ns.triggerSays("canary", "Ready", "")
 	ns.triggerSays("taken", "HostnameTaken", "HTTPTrigger canary")
-	ns.triggerSays("foreign", "HostnameNotAllowed", "bank.test is not for namespace "+ns.name)
+	ns.triggerSays("foreign", "HostnameNotAllowed", "bank.test is not allowed in namespace "+ns.name)
 	ns.replies(gateway, "http://bank.test/", http.StatusNotFound, "no route for bank.test")
 
 	address := ns.kubectl("get", "httptrigger/canary", "--output=jsonpath={.status.url}")

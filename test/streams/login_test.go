@@ -210,7 +210,7 @@ func TestNATSTLS(t *testing.T) {
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock("--tls", "--ca-file="+trusted,
 		"--cert-file="+filepath.Join(dir, "trigger.crt"), "--key-file="+filepath.Join(dir, "trigger.key"))...)
-	eventually(t, "it says that a Secret is missing", func() bool { return c.says(t, "NotConnected", "the Secret does not exist") })
+	eventually(t, "it says that a Secret is missing", func() bool { return c.says(t, "NotConnected", "the Secret or its key does not exist") })
 	write(t, trusted, wrong.pem)
 	wrong.issue(t, dir, "trigger")
 	eventually(t, "it refuses the server", func() bool { return c.says(t, "NotConnected", "certificate signed by unknown authority") })

@@ -193,7 +193,7 @@ func TestNATSDeadLetter(t *testing.T) {
 	}
 	id, _, _ := strings.Cut(msg.Header.Get("Goless-Id"), "/1/") // before the time at which the stream stored it
 	got := []string{string(msg.Data), msg.Header.Get("X-Own"), msg.Header.Get("Goless-Subject"), id, msg.Header.Get("Goless-Source"), msg.Header.Get("Goless-Reason")}
-	if diff := cmp.Diff([]string{"poison", "kept", "orders.7", "ORDERS", source, "the answer was 422 Unprocessable Entity"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"poison", "kept", "orders.7", "ORDERS", source, "the response was 422 Unprocessable Entity"}, got); diff != "" {
 		t.Errorf("the dead letter (-want +got):\n%s", diff)
 	}
 	if n := f.tried(); n != 1 {

@@ -49,7 +49,7 @@ type KafkaTrigger struct {
 
 // KafkaTriggerSpec is the desired state of a KafkaTrigger.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || self.deadLetter != self.topic",message="deadLetter must be another topic than topic: what goes there would come back"
+// +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || self.deadLetter != self.topic",message="deadLetter must be another topic than topic: dead letters would be consumed again"
 // +kubebuilder:validation:XValidation:rule="!has(self.authentication) || self.authentication.mechanism != 'PLAIN' || has(self.tls) || has(self.authentication.insecure) && self.authentication.insecure",message="authentication.mechanism PLAIN sends the password unencrypted without tls: set tls, use SCRAM-SHA-512, or set authentication.insecure"
 type KafkaTriggerSpec struct {
 	StreamSpec `json:",inline"`
@@ -128,7 +128,7 @@ type KafkaAuthentication struct {
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
-	// user is the name of the user.
+	// user is name of the user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255

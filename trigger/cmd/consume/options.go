@@ -26,21 +26,21 @@ type options struct {
 
 func (o *options) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.admin, "admin", ":9090", "address of /healthz, /readyz, /status and /metrics")
-	flags.StringVar(&o.deliver.URL, "url", "", "where the function answers, with the path")
-	flags.StringVar(&o.deliver.Source, "source", "", "the source of the events: the path of the trigger")
-	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "the longest time of one request; 0 for any")
-	flags.DurationVar(&o.deliver.Drain, "drain", 30*time.Second, "how long requests that are under way may go on at the end")
-	flags.IntVar(&o.tries, "tries", 10, "how often an event is tried")
-	flags.IntVar(&o.deliver.Concurrency, "concurrency", 1, "how many requests there are at the same time")
-	flags.IntVar(&o.deliver.Batch, "batch", 0, "how many events one request has at most, in the batched mode; 0 for one event in the binary mode")
-	flags.StringVar(&o.deliver.DeadLetter, "dead-letter", "", "where events go that the function does not take; nowhere when empty")
-	flags.BoolVar(&o.deliver.Drop, "drop", false, "give up such events where there is no dead letter; otherwise they are tried until the function takes them")
+	flags.StringVar(&o.deliver.URL, "url", "", "URL of the function, including the path")
+	flags.StringVar(&o.deliver.Source, "source", "", "source attribute of the events: the path of the trigger")
+	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "timeout of a request; 0 disables it")
+	flags.DurationVar(&o.deliver.Drain, "drain", 30*time.Second, "maximum duration of running requests after the stop signal")
+	flags.IntVar(&o.tries, "tries", 10, "maximum number of attempts for an event")
+	flags.IntVar(&o.deliver.Concurrency, "concurrency", 1, "maximum number of concurrent requests")
+	flags.IntVar(&o.deliver.Batch, "batch", 0, "maximum number of events per request in the batched mode; 0 sends one event per request in the binary mode")
+	flags.StringVar(&o.deliver.DeadLetter, "dead-letter", "", "destination of events that the function does not accept (default: none)")
+	flags.BoolVar(&o.deliver.Drop, "drop", false, "drop such events if there is no dead letter; otherwise they are retried until the function accepts them")
 }
 
 // check returns an error if the options are invalid.
 func (o *options) check() error {
 	if u, err := url.Parse(o.deliver.URL); err != nil || u.Host == "" {
-		return errors.New("--url must be that of a function")
+		return errors.New("--url must be the URL of a function")
 	}
 	if o.deliver.Source == "" || o.tries < 1 || o.deliver.Concurrency < 1 || o.deliver.Batch < 0 {
 		return errors.New("--source must not be empty, --tries and --concurrency must be at least 1, and --batch must not be negative")

@@ -47,8 +47,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	var o once
 	var termination string
-	isOnce := flags.Bool("once", false, "make one call, and end")
-	flags.StringVar(&termination, "termination-log", "", "file for the reason of a failure; none when empty")
+	isOnce := flags.Bool("once", false, "make one call, and exit")
+	flags.StringVar(&termination, "termination-log", "", "file for the reason of a failure (default: none)")
 	versions := flags.Bool("version", false, "print the version and exit")
 	o.flags(flags)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintln(stderr, "deliver:", err)
 	if termination != "" {
 		if err := os.WriteFile(termination, []byte(err.Error()), 0o600); err != nil {
-			fmt.Fprintln(stderr, "deliver: telling the kubelet:", err)
+			fmt.Fprintln(stderr, "deliver: writing the termination message:", err)
 		}
 	}
 	switch {

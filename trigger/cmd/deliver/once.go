@@ -27,20 +27,20 @@ type once struct {
 
 func (o *once) flags(flags *flag.FlagSet) {
 	o.headers = headerFlag{}
-	flags.StringVar(&o.url, "url", "", "where the function answers, with the path")
-	flags.StringVar(&o.method, "method", http.MethodPost, "the method of the request")
-	flags.StringVar(&o.body, "body", "", "the body of the request")
-	flags.Var(o.headers, "header", "a header of the request, as NAME: VALUE; may be given several times")
-	flags.StringVar(&o.source, "source", "", "the source of the event: the path of the trigger")
-	flags.StringVar(&o.job, "job", "", "the name of the Job, which is the id of the event")
-	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "the longest time of one request; 0 for any")
-	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "until when to begin another try; one that was begun may take its timeout")
+	flags.StringVar(&o.url, "url", "", "URL of the function, including the path")
+	flags.StringVar(&o.method, "method", http.MethodPost, "method of the request")
+	flags.StringVar(&o.body, "body", "", "body of the request")
+	flags.Var(o.headers, "header", "header of the request, as NAME: VALUE; may be repeated")
+	flags.StringVar(&o.source, "source", "", "source attribute of the event: the path of the trigger")
+	flags.StringVar(&o.job, "job", "", "name of the Job, which is the id of the event")
+	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "timeout of a request; 0 disables it")
+	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "time after which no attempt begins; a running attempt can take its timeout")
 }
 
 // run makes the call. It retries the call until the deadline.
 func (o *once) run(ctx context.Context, log *slog.Logger) error {
 	if u, err := url.Parse(o.url); err != nil || u.Host == "" {
-		return fmt.Errorf("%w: --url must be that of a function", errUsage)
+		return fmt.Errorf("%w: --url must be the URL of a function", errUsage)
 	}
 	if o.source == "" || o.job == "" {
 		return fmt.Errorf("%w: --source and --job must not be empty", errUsage)

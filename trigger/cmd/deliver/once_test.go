@@ -98,9 +98,9 @@ func TestFailures(t *testing.T) {
 		url, want string
 		calls     int32
 	}{
-		"BadRequest": {server.URL + "/400", "POST " + server.URL + "/400: the answer was 400 Bad Request", 1},
-		"Redirect":   {server.URL + "/307", "POST " + server.URL + "/307: the answer was 307 Temporary Redirect", 1},
-		"Error":      {server.URL + "/500", "POST " + server.URL + "/500: the answer was 500 Internal Server Error", 1},
+		"BadRequest": {server.URL + "/400", "POST " + server.URL + "/400: the response was 400 Bad Request", 1},
+		"Redirect":   {server.URL + "/307", "POST " + server.URL + "/307: the response was 307 Temporary Redirect", 1},
+		"Error":      {server.URL + "/500", "POST " + server.URL + "/500: the response was 500 Internal Server Error", 1},
 		"Nobody":     {closed, "connection refused", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

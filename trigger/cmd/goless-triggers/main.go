@@ -46,11 +46,11 @@ type config struct {
 
 func main() {
 	cfg := config{images: kinds.Images{Deliver: os.Getenv("DELIVER_IMAGE"), Consume: os.Getenv("CONSUME_IMAGE")}}
-	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":9090", "address of the metrics; 0 turns them off")
+	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":9090", "address of the metrics; 0 disables them")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "elect a leader, so that several replicas can run")
-	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "the namespace of the lease; that of the pod when empty")
-	flag.StringVar(&cfg.namespaces, "namespaces", "", "the namespaces whose triggers work, with commas between them; all when empty")
+	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "namespace of the Lease (default: the namespace of the pod)")
+	flag.StringVar(&cfg.namespaces, "namespaces", "", "comma-separated namespaces whose triggers are reconciled (default: all)")
 	versions := flag.Bool("version", false, "print the version and exit")
 	var logOptions zap.Options
 	logOptions.BindFlags(flag.CommandLine)
@@ -62,7 +62,7 @@ func main() {
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
 	err := run(ctrl.SetupSignalHandler(), cfg)
 	if errors.Is(err, kinds.ErrChanged) {
-		ctrl.Log.Info("ending, to be started again", "reason", err.Error())
+		ctrl.Log.Info("exiting for a restart", "reason", err.Error())
 		return
 	}
 	if err != nil {
@@ -74,7 +74,7 @@ func main() {
 // run reconciles triggers until ctx ends.
 func run(ctx context.Context, cfg config) error {
 	if cfg.images.Deliver == "" || cfg.images.Consume == "" {
-		return errors.New("set DELIVER_IMAGE and CONSUME_IMAGE to the images of cmd/deliver and cmd/consume, as deploy/60-triggers.yaml does")
+		return errors.New("DELIVER_IMAGE and CONSUME_IMAGE are required: set them to the images of cmd/deliver and cmd/consume, as deploy/60-triggers.yaml does")
 	}
 	namespaces, err := watched(cfg.namespaces)
 	if err != nil {
@@ -100,7 +100,7 @@ func run(ctx context.Context, cfg config) error {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "goless_triggers_build_info", Help: "Which release this is; always 1.",
+		Name: "goless_triggers_build_info", Help: "Always 1; the labels contain the version.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
 	}, func() float64 { return 1 })
 	err = errors.Join(

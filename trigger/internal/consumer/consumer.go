@@ -86,7 +86,7 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 		seen.Scalers, errs = scalers, append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Seen{}, fmt.Errorf("reading what belongs to %s %q: %w", t.TriggerKind(), t.GetName(), err)
+		return Seen{}, fmt.Errorf("reading the objects of %s %q: %w", t.TriggerKind(), t.GetName(), err)
 	}
 	if metav1.IsControlledBy(seen.Deployment, t) {
 		seen.Answers = k.ask(ctx, podsOf(seen.Deployment, pods.Items))
@@ -153,7 +153,7 @@ func notReady(seen Seen, same bool) *target.Problem {
 	if same && d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas > 0 && (d.Status.ReadyReplicas > 0 || len(seen.Problems) > 0) {
 		return nil
 	}
-	message := "the pod that consumes has not started yet"
+	message := "the consumer pod has not started"
 	if why := podsNotCreated(d); same && why != "" {
 		message = why
 	}

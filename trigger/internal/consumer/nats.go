@@ -11,7 +11,7 @@ import (
 func NATS(t *v1alpha1.NATSTrigger) (Program, error) {
 	spec := t.Spec
 	if spec.DeadLetter != "" && matches(spec.Subject, spec.DeadLetter) {
-		return Program{}, fmt.Errorf("spec.deadLetter: %s is one of the subjects of spec.subject, %s: what goes there would come back", spec.DeadLetter, spec.Subject)
+		return Program{}, fmt.Errorf("spec.deadLetter: %s matches spec.subject, %s: dead letters would be consumed again", spec.DeadLetter, spec.Subject)
 	}
 	servers := make([]string, len(spec.Servers))
 	for i, server := range spec.Servers {

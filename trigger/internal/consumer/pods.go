@@ -46,7 +46,7 @@ func podsNotCreated(d *appsv1.Deployment) string {
 	for _, c := range d.Status.Conditions {
 		switch {
 		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue:
-			return "the pod that consumes cannot be created: " + forbidden.ReplaceAllString(c.Message, "")
+			return "the consumer pod cannot be created: " + forbidden.ReplaceAllString(c.Message, "")
 		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ReplicaSetCreateError":
 			return "the ReplicaSet cannot be created: " + c.Message
 		}
@@ -108,7 +108,7 @@ func (k Kind[T]) askPod(ctx context.Context, pod *corev1.Pod, a *Answers) {
 		return
 	}
 	if why := unscheduled(pod); why != "" {
-		a.add(stream.Status{Problems: []stream.Problem{{Reason: v1alpha1.ReasonConsumerNotReady, Message: "no node takes the pod that consumes: " + why}}})
+		a.add(stream.Status{Problems: []stream.Problem{{Reason: v1alpha1.ReasonConsumerNotReady, Message: "the consumer pod cannot be scheduled: " + why}}})
 		return
 	}
 	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == containerName })
@@ -125,12 +125,12 @@ func (k Kind[T]) askPod(ctx context.Context, pod *corev1.Pod, a *Answers) {
 			return
 		}
 		if container.Ready || os.IsTimeout(err) {
-			a.Unreachable = fmt.Sprintf("pod %s does not answer goless-triggers at port %d: %s", pod.Name, adminPort, err)
+			a.Unreachable = fmt.Sprintf("pod %s does not respond to goless-triggers on port %d: %s", pod.Name, adminPort, err)
 		}
 		if container.Ready {
 			return
 		}
-		message = "does not say what is wrong: " + err.Error()
+		message = "status is unavailable: " + err.Error()
 	case state.Waiting != nil && state.Waiting.Message != "":
 		message = fmt.Sprintf("waits: %s: %s", state.Waiting.Reason, state.Waiting.Message)
 	case state.Waiting != nil:
@@ -170,7 +170,7 @@ func ask(ctx context.Context, address string) (stream.Status, error) {
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was only read
 	if answer.StatusCode != http.StatusOK {
-		return stream.Status{}, fmt.Errorf("asking for /status: the answer was %s", answer.Status)
+		return stream.Status{}, fmt.Errorf("reading /status: unexpected status %s", answer.Status)
 	}
 	var status stream.Status
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxStatus)).Decode(&status); err != nil {

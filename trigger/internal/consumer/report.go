@@ -87,18 +87,18 @@ func delivered(last *v1alpha1.StreamDelivery, seen Seen) metav1.Condition {
 	case seen.Unreachable != "":
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonConsumerNotReachable, Message: seen.Unreachable}
 	case last == nil:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonNoEvents, Message: "no delivery has ended yet"}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonNoEvents, Message: "no delivery has finished yet"}
 	case last.Outcome == v1alpha1.ReasonDelivered:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: last.Outcome, Message: "the function has taken the last event, and none is held up"}
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: last.Outcome, Message: "the function accepted the last event; no event is blocked"}
 	}
 	// Without a time in the message, the condition changes only with the outcome.
-	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: last.Outcome, Message: "the last event went to the dead letter; its header Goless-Reason is the cause"}
+	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: last.Outcome, Message: "the last event was written to the dead letter; its header Goless-Reason contains the cause"}
 	if last.Outcome == v1alpha1.ReasonDropped {
-		c.Message = "the last event was dropped; the log of the pod that consumes has the cause"
+		c.Message = "the last event was dropped; the log of the consumer pod contains the cause"
 	}
 	if seen.Time.Sub(last.Time.Time) >= recent {
 		c.Status = metav1.ConditionUnknown
-		c.Message += ", and for an hour there was no other event"
+		c.Message += ", and no other event arrived for an hour"
 	}
 	return c
 }

@@ -20,7 +20,7 @@ func TestReport(t *testing.T) {
 	before := func(outcome stream.Outcome, ago time.Duration) *stream.Last {
 		return &stream.Last{Outcome: outcome, Time: now.Add(-ago)}
 	}
-	blocked := []stream.Problem{{Reason: stream.Blocked, Message: "the function does not take event 7"}}
+	blocked := []stream.Problem{{Reason: stream.Blocked, Message: "the function does not accept event 7"}}
 	for name, test := range map[string]struct {
 		answers consumer.Answers
 		stopped bool // there is no pod

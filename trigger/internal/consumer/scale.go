@@ -35,13 +35,13 @@ func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, pro
 	case t.CommonSpec().Scale == nil:
 		return gone, "", nil
 	case !k.KEDA:
-		return gone, "", mistake("spec.scale: the cluster has no ScaledObjects of KEDA")
+		return gone, "", mistake("spec.scale: KEDA is not installed: the cluster has no ScaledObjects")
 	case seen.Function.Spec.Scaling != nil:
-		return gone, "", mistake(fmt.Sprintf("spec.scale: Function %q has spec.scaling, and only one of them can set its replicas: remove one", seen.Function.Name))
+		return gone, "", mistake(fmt.Sprintf("spec.scale: Function %q has spec.scaling, and only one of them can set its replicas; remove one", seen.Function.Name))
 	}
 	if oldest := slices.MinFunc(append(seen.Scalers, t), byAge); byAge(oldest, t) != 0 {
 		return gone, "", &target.Problem{Reason: v1alpha1.ReasonScaleConflict, Stalled: true, Message: fmt.Sprintf(
-			"spec.scale: only the oldest trigger with spec.scale can scale Function %q, which is %s %q, even if it is not ready: remove spec.scale from one of them",
+			"spec.scale: only the oldest trigger with spec.scale can scale Function %q, which is %s %q, even if it is not ready; remove spec.scale from one of them",
 			t.CommonSpec().FunctionRef.Name, oldest.TriggerKind(), oldest.GetName())}
 	}
 	most, note := maxReplicas(t, seen)
@@ -73,7 +73,7 @@ func maxReplicas(t v1alpha1.StreamTrigger, seen Seen) (most int32, note string) 
 	if most = max(most, leastReplicas(spec.Scale)); most == spec.Scale.Max {
 		return most, ""
 	}
-	return most, fmt.Sprintf("KEDA scales up to %d replicas instead of spec.scale.max, %d: %s, and the trigger sends no more requests at the same time", most, spec.Scale.Max, why)
+	return most, fmt.Sprintf("KEDA scales up to %d replicas instead of spec.scale.max, %d: %s, which limits concurrent requests", most, spec.Scale.Max, why)
 }
 
 // leastReplicas returns scale.min, or its default.

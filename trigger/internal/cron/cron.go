@@ -62,7 +62,7 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.CronTrigger) (Seen, error
 		k.Client.List(ctx, &pods, client.InNamespace(t.Namespace), labelled),
 	)
 	if err != nil {
-		return Seen{}, fmt.Errorf("reading what belongs to CronTrigger %q: %w", t.Name, err)
+		return Seen{}, fmt.Errorf("reading the objects of CronTrigger %q: %w", t.Name, err)
 	}
 	if !metav1.IsControlledBy(seen.CronJob, t) {
 		return seen, nil

@@ -148,7 +148,7 @@ func tells(c *metav1.Condition, missed string) bool {
 func TestOutcome(t *testing.T) {
 	ended := func(code int32) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{Name: "deliver", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: code, Reason: "Why", Message: map[int32]string{1: "the answer was 400 Bad Request"}[code],
+			ExitCode: code, Reason: "Why", Message: map[int32]string{1: "the response was 400 Bad Request"}[code],
 		}}}}
 	}
 	sidecar := corev1.ContainerStatus{Name: "proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
@@ -162,10 +162,10 @@ func TestOutcome(t *testing.T) {
 		deleted    bool   // the Job, once the outcome is in the status
 	}{
 		"Running":          {containers: []corev1.ContainerStatus{{Name: "deliver"}, sidecar}},
-		"Delivered":        {containers: ended(0), want: "has taken the last call"},
-		"WithSidecar":      {containers: append(ended(0), sidecar), want: "has taken the last call", deleted: true},
-		"SidecarLate":      {containers: append(ended(0), sidecar), conditions: []batchv1.JobCondition{late}, want: "has taken the last call"},
-		"Complete":         {conditions: []batchv1.JobCondition{complete}, want: "has taken the last call"},
+		"Delivered":        {containers: ended(0), want: "accepted the last call"},
+		"WithSidecar":      {containers: append(ended(0), sidecar), want: "accepted the last call", deleted: true},
+		"SidecarLate":      {containers: append(ended(0), sidecar), conditions: []batchv1.JobCondition{late}, want: "accepted the last call"},
+		"Complete":         {conditions: []batchv1.JobCondition{complete}, want: "accepted the last call"},
 		"Refused":          {containers: ended(1), want: "400 Bad Request"},
 		"RefusedSidecar":   {containers: append(ended(1), sidecar), want: "400 Bad Request", deleted: true},
 		"Killed":           {containers: ended(137)},

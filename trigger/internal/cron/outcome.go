@@ -46,7 +46,7 @@ func outcomeOf(job *batchv1.Job, seen Seen) *outcome {
 		final = final || decided(&seen.Pods[i])
 		if last == nil || !ended.FinishedAt.Time.Before(last.at) {
 			last = &outcome{at: ended.FinishedAt.Time, reason: cmp.Or(ended.Message,
-				fmt.Sprintf("the container %s ended with exit code %d (%s)", container, ended.ExitCode, cmp.Or(ended.Reason, "no reason given")))}
+				fmt.Sprintf("the container %s exited with code %d (%s)", container, ended.ExitCode, cmp.Or(ended.Reason, "no reason given")))}
 		}
 	}
 	if final {

@@ -66,7 +66,7 @@ func podless(job *batchv1.Job, seen Seen) bool {
 func refused(seen Seen) *target.Problem {
 	for i := range seen.Jobs {
 		if said := seen.Refused[seen.Jobs[i].UID]; said != "" && outcomeByJob(&seen.Jobs[i], nil) == nil {
-			return &target.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf("the pod of Job %q is refused: %s", seen.Jobs[i].Name, said)}
+			return &target.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf("the pod of Job %q was rejected: %s", seen.Jobs[i].Name, said)}
 		}
 	}
 	return nil

@@ -35,10 +35,10 @@ func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 		return again
 	case how.delivered:
 		delivered.Status, delivered.Reason = metav1.ConditionTrue, v1alpha1.ReasonDelivered
-		delivered.Message = "the function has taken the last call"
+		delivered.Message = "the function accepted the last call"
 	default:
 		delivered.Reason = v1alpha1.ReasonFailed
-		delivered.Message = fmt.Sprintf("the call scheduled for %s has failed: %s", scheduled(last).UTC().Format(time.RFC3339), how.reason)
+		delivered.Message = fmt.Sprintf("the call scheduled for %s failed: %s", scheduled(last).UTC().Format(time.RFC3339), how.reason)
 	}
 	meta.SetStatusCondition(&t.Status.Conditions, delivered)
 	return again
@@ -64,11 +64,11 @@ func late(t *v1alpha1.CronTrigger, seen Seen) (missed string, again time.Duratio
 	}
 	next, skipped := schedule.next(since)
 	if !next.IsZero() && seen.Time.After(next.Add(lateness)) {
-		missed = fmt.Sprintf("no call was begun within %s of %s, for which it was scheduled: kubectl describe cronjob %s may say why",
+		missed = fmt.Sprintf("no call began within %s of its scheduled time, %s; see kubectl describe cronjob %s",
 			minutes(lateness), next.Format(time.RFC3339), t.Name)
 		if skipped != "" {
-			missed = fmt.Sprintf("no call was made for %s, which does not exist in %s because the clocks were set forward; "+
-				"for a call on each day change spec.schedule, or set spec.timeZone to a zone without daylight saving time", skipped, t.Spec.TimeZone)
+			missed = fmt.Sprintf("no call was made at %s, which does not exist in %s because clocks were set forward; "+
+				"for a call on each day, change spec.schedule or set spec.timeZone to a zone without daylight saving time", skipped, t.Spec.TimeZone)
 		}
 		next, _ = schedule.next(seen.Time)
 	}

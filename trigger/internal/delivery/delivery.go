@@ -43,7 +43,7 @@ const maxRetryAfter = time.Hour
 // name cannot be resolved or nothing listens. The function has not received the request.
 type ConnectError struct{ Err error }
 
-func (e *ConnectError) Error() string { return "there was no connection: " + e.Err.Error() }
+func (e *ConnectError) Error() string { return "no connection: " + e.Err.Error() }
 
 func (e *ConnectError) Unwrap() error { return e.Err }
 
@@ -75,11 +75,11 @@ func Reason(answer *http.Response, err error) string {
 	case unconnected:
 		return err.Error()
 	case err != nil && answer != nil:
-		return "the answer broke off: " + err.Error()
+		return "the response was aborted: " + err.Error()
 	case err != nil:
-		return "there was no answer: " + err.Error()
+		return "no response: " + err.Error()
 	}
-	return fmt.Sprintf("the answer was %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+	return fmt.Sprintf("the response was %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 }
 
 // retryAfter parses the header Retry-After, in seconds or as a date. It returns 0 if it is neither.

@@ -23,11 +23,11 @@ func BatchRequest(ctx context.Context, method, url string, events []Event) (*htt
 	}
 	body, err := write(batch)
 	if err != nil {
-		return nil, fmt.Errorf("writing a batch that begins with event %s: %w", events[0].ID, err)
+		return nil, fmt.Errorf("encoding a batch that begins with event %s: %w", events[0].ID, err)
 	}
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("making a request of a batch that begins with event %s: %w", events[0].ID, err)
+		return nil, fmt.Errorf("creating a request for a batch that begins with event %s: %w", events[0].ID, err)
 	}
 	r.Header.Set("Content-Type", "application/cloudevents-batch+json")
 	return r, nil

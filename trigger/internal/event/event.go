@@ -65,7 +65,7 @@ func (f field) size() int {
 func (e Event) Request(ctx context.Context, method, url string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(e.data()))
 	if err != nil {
-		return nil, fmt.Errorf("making a request of event %s: %w", e.ID, err)
+		return nil, fmt.Errorf("creating a request for event %s: %w", e.ID, err)
 	}
 	all := e.fields()
 	size := 0

@@ -77,7 +77,7 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error
 		seen.Functions[name] = fn
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Seen{}, fmt.Errorf("reading what HTTPTrigger %q depends on: %w", t.Name, err)
+		return Seen{}, fmt.Errorf("reading the objects that HTTPTrigger %q depends on: %w", t.Name, err)
 	}
 	return seen, nil
 }
@@ -113,7 +113,7 @@ func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *target.Problem) trigger.Plan {
 	change := apply.To(route(t, shares), seen.Route, gatewayv1ac.ExtractHTTPRoute)
 	p := trigger.Plan{Problem: problem, Changes: []apply.Change{change}}
-	pending := &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: "the Gateways have not seen the route yet"}
+	pending := &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: "no Gateway has processed the route yet"}
 	if change.Same() {
 		pending = verdict(seen.Route)
 	}
@@ -124,7 +124,7 @@ func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *target.
 	if p.Problem == nil && pending != nil {
 		p.Problem = pending
 		if stays {
-			p.Problem.Message += "; the Ingress serves until then"
+			p.Problem.Message += "; until then the Ingress serves"
 		}
 	}
 	return p

@@ -132,15 +132,15 @@ func TestVerdict(t *testing.T) {
 		parents []gatewayv1.RouteParentStatus
 		want    string
 	}{
-		"Nothing":    {nil, "0 of 2 Gateways have accepted the route"},
-		"One":        {[]gatewayv1.RouteParentStatus{a}, "1 of 2 Gateways have accepted the route"},
-		"OneTwice":   {[]gatewayv1.RouteParentStatus{a, a}, "1 of 2 Gateways have accepted the route"},
+		"Nothing":    {nil, "0 of 2 Gateways accepted the route"},
+		"One":        {[]gatewayv1.RouteParentStatus{a}, "1 of 2 Gateways accepted the route"},
+		"OneTwice":   {[]gatewayv1.RouteParentStatus{a, a}, "1 of 2 Gateways accepted the route"},
 		"Both":       {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3)}, ""},
 		"SpelledOut": {[]gatewayv1.RouteParentStatus{a, spelledOut}, ""},
-		"Elsewhere":  {[]gatewayv1.RouteParentStatus{a, elsewhere}, "1 of 2 Gateways have accepted the route"},
-		"Before":     {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 2)}, "1 of 2 Gateways have accepted the route"},
+		"Elsewhere":  {[]gatewayv1.RouteParentStatus{a, elsewhere}, "1 of 2 Gateways accepted the route"},
+		"Before":     {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 2)}, "1 of 2 Gateways accepted the route"},
 		"Refused":    {[]gatewayv1.RouteParentStatus{says("b", "Accepted", "False", 3), a}, "Gateway b says Why: so it is"},
-		"Unknown":    {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3), says("b", "ResolvedRefs", "Unknown", 3)}, "1 of 2 Gateways have accepted the route"},
+		"Unknown":    {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3), says("b", "ResolvedRefs", "Unknown", 3)}, "1 of 2 Gateways accepted the route"},
 		"Programmed": {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3), says("b", "Programmed", "False", 3)}, "Gateway b says Why: so it is"},
 		"Unresolved": {[]gatewayv1.RouteParentStatus{says("b", "ResolvedRefs", "False", 3)}, "Gateway b says Why: so it is"},
 		"Partly":     {[]gatewayv1.RouteParentStatus{says("b", "PartiallyInvalid", "True", 3)}, "Gateway b says Why: so it is"},

@@ -86,13 +86,13 @@ func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
 	if len(t.Spec.ParentRefs) > 0 && !k.Gateways {
 		return &target.Problem{
 			Reason: v1alpha1.ReasonNoGatewayAPI, Stalled: true,
-			Message: "spec.parentRefs: the cluster has no HTTPRoutes of the Gateway API",
+			Message: "spec.parentRefs: the Gateway API is not installed: the cluster has no HTTPRoutes",
 		}
 	}
 	patterns := seen.Patterns[t.Namespace]
 	if host, ok := foreign(t, patterns); ok {
 		return &target.Problem{Reason: v1alpha1.ReasonHostnameNotAllowed, Stalled: true, Message: fmt.Sprintf(
-			"spec.hostnames: %s is not for namespace %s, whose annotation %s has %q: an administrator can add it there",
+			"spec.hostnames: %s is not allowed in namespace %s, whose annotation %s is %q; an administrator can add it",
 			host, t.Namespace, v1alpha1.HostnamesAnnotation, strings.Join(patterns, " "))}
 	}
 	if host, by := taken(t, seen); by != nil {
@@ -102,7 +102,7 @@ func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
 		}
 		return &target.Problem{
 			Reason: v1alpha1.ReasonHostnameTaken, Stalled: true,
-			Message: fmt.Sprintf("spec.hostnames: %s with the path %s is taken by %s, which is older", host, t.Spec.Path, whose),
+			Message: fmt.Sprintf("spec.hostnames: %s with the path %s is already used by the older %s", host, t.Spec.Path, whose),
 		}
 	}
 	return nil

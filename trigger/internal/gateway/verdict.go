@@ -21,7 +21,7 @@ func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
 		conditions := said(route, ref)
 		for _, c := range conditions {
 			if objects(c) {
-				return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s says %s: %s", ref.Name, c.Reason, c.Message)}
+				return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s reports %s: %s", ref.Name, c.Reason, c.Message)}
 			}
 		}
 		if slices.ContainsFunc(conditions, accepts) && !slices.ContainsFunc(conditions, hesitates) {
@@ -29,7 +29,7 @@ func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
 		}
 	}
 	if wanted := len(route.Spec.ParentRefs); accepted < wanted {
-		return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("%d of %d Gateways have accepted the route", accepted, wanted)}
+		return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("%d of %d Gateways accepted the route", accepted, wanted)}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ import (
 func TestCredentials(t *testing.T) {
 	certificate, ca := newCertificate(t)
 	_, other := newCertificate(t)
-	const missing = ": the Secret does not exist, or does not have the key"
+	const missing = ": the Secret or its key does not exist"
 	for mechanism, test := range map[string]struct{ file, field, wrong, told string }{
 		"PLAIN":         {"password", "spec.authentication.password", "wrong", ": EOF"},
 		"SCRAM-SHA-256": {"tls.key", "spec.tls.secretName", "no key", "spec.tls.secretName: tls: "},
@@ -111,7 +111,7 @@ func TestDeadLetterDown(t *testing.T) {
 	}{
 		"Refuses": {func(request *kmsg.ProduceRequest) (kmsg.Response, error) { return refusal(request), nil }, "TOPIC_AUTHORIZATION_FAILED"},
 		// It is unknown then whether the broker has stored it.
-		"Crashes": {func(*kmsg.ProduceRequest) (kmsg.Response, error) { return nil, errors.New("the connection is cut") }, "has not answered"},
+		"Crashes": {func(*kmsg.ProduceRequest) (kmsg.Response, error) { return nil, errors.New("the connection is cut") }, "has not responded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

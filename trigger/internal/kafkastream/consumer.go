@@ -32,7 +32,7 @@ type Consumer struct {
 	SessionTimeout time.Duration
 
 	// Mechanism is the SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or "" for none. User is
-	// the name of the user; PasswordFile contains the password.
+	// name of the user; PasswordFile contains the password.
 	Mechanism, User, PasswordFile string
 
 	// TLS encrypts the connections. The brokers are verified with the CA certificates in CAFile, or
@@ -44,21 +44,21 @@ type Consumer struct {
 
 // Flags adds the flags of the consumer.
 func (c *Consumer) Flags(flags *flag.FlagSet) {
-	flags.Func("brokers", "addresses of brokers, as HOST:PORT, with commas between them", func(list string) error {
+	flags.Func("brokers", "comma-separated addresses of brokers, as HOST:PORT", func(list string) error {
 		c.Brokers = strings.Split(list, ",")
 		return nil
 	})
-	flags.StringVar(&c.Topic, "topic", "", "the topic that is consumed")
-	flags.StringVar(&c.Group, "group", "", "the consumer group")
-	flags.StringVar(&c.FormerGroup, "former-group", "", "the consumer group to keep where it has committed offsets of the topic and --group has none; none when empty")
-	flags.DurationVar(&c.SessionTimeout, "session-timeout", 15*time.Second, "after how long without a sign of life the partitions go to another consumer")
-	flags.StringVar(&c.Mechanism, "mechanism", "", "how to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; not at all when empty")
-	flags.StringVar(&c.User, "user", "", "the name of the user")
+	flags.StringVar(&c.Topic, "topic", "", "topic to consume")
+	flags.StringVar(&c.Group, "group", "", "consumer group")
+	flags.StringVar(&c.FormerGroup, "former-group", "", "former consumer group, used if it has committed offsets of the topic and --group has none (default: none)")
+	flags.DurationVar(&c.SessionTimeout, "session-timeout", 15*time.Second, "session timeout, after which the partitions are assigned to another consumer")
+	flags.StringVar(&c.Mechanism, "mechanism", "", "SASL mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 (default: none)")
+	flags.StringVar(&c.User, "user", "", "name of the user")
 	flags.StringVar(&c.PasswordFile, "password-file", "", "file with the password of the user")
-	flags.BoolVar(&c.TLS, "tls", false, "encrypt the connections, and verify the brokers")
-	flags.StringVar(&c.CAFile, "ca-file", "", "file with the certificates that those of the brokers descend from; the public ones when empty")
-	flags.StringVar(&c.CertFile, "cert-file", "", "file with the certificate of the client; none when empty")
-	flags.StringVar(&c.KeyFile, "key-file", "", "file with the key of that certificate")
+	flags.BoolVar(&c.TLS, "tls", false, "use TLS and verify the brokers")
+	flags.StringVar(&c.CAFile, "ca-file", "", "file with the CA certificates of the brokers (default: those of the system)")
+	flags.StringVar(&c.CertFile, "cert-file", "", "file with the client certificate (default: none)")
+	flags.StringVar(&c.KeyFile, "key-file", "", "file with the key of the client certificate")
 }
 
 // Run consumes until ctx ends. Then it finishes running deliveries and leaves the group. It returns

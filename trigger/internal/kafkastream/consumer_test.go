@@ -241,7 +241,7 @@ func TestPoison(t *testing.T) {
 			for _, h := range r.Headers {
 				header[h.Key] = string(h.Value)
 			}
-			if string(r.Key) != "key-1" || header[reasonHeader] != "the answer was 422 Unprocessable Entity" || !strings.HasPrefix(header[idHeader], c.Topic+"-") {
+			if string(r.Key) != "key-1" || header[reasonHeader] != "the response was 422 Unprocessable Entity" || !strings.HasPrefix(header[idHeader], c.Topic+"-") {
 				t.Errorf("the record %s has the headers %v", r.Key, header)
 			}
 			seen[header[idHeader]] = true

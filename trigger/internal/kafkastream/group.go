@@ -130,7 +130,7 @@ func (m *member) startOffsets(ctx context.Context, offsets map[string]map[int32]
 	for id := range offsets[topic] {
 		_, of, known := strings.Cut(commits[topic][id].Metadata, " ")
 		if known && of != encode(topics[topic].ID) {
-			m.log.Warn("an offset of a deleted topic does not count", "partition", id, "offset", commits[topic][id].At)
+			m.log.Warn("ignoring the committed offset of a deleted topic", "partition", id, "offset", commits[topic][id].At)
 			offsets[topic][id] = kgo.NewOffset().AtStart()
 		}
 	}

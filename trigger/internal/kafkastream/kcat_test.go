@@ -37,7 +37,7 @@ func TestKcat(t *testing.T) {
 		end()
 		for n, letter := range strings.Split(strings.TrimSpace(letters), "\n") {
 			want := fmt.Sprintf("key-1:%d ", n)
-			if !strings.HasPrefix(letter, want) || !strings.Contains(letter, reasonHeader+"=the answer was 422 Unprocessable Entity") {
+			if !strings.HasPrefix(letter, want) || !strings.Contains(letter, reasonHeader+"=the response was 422 Unprocessable Entity") {
 				t.Errorf("kcat reads the dead letter %q, want %q and the reason", letter, want)
 			}
 		}

@@ -55,7 +55,7 @@ func (c *Consumer) mechanism() (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		return scram.Sha512(login), nil
 	}
-	return nil, fmt.Errorf("the mechanism %q is none of PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512", c.Mechanism)
+	return nil, fmt.Errorf("unknown mechanism %q, want PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", c.Mechanism)
 }
 
 // read reads a file that contains the value of a Secret. field is the field of the trigger that
@@ -63,7 +63,7 @@ func (c *Consumer) mechanism() (sasl.Mechanism, error) {
 func read(field, file string) ([]byte, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("spec.%s: the Secret does not exist, or does not have the key", field)
+		return nil, fmt.Errorf("spec.%s: the Secret or its key does not exist", field)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("spec.%s: %w", field, err)
@@ -81,7 +81,7 @@ func (c *Consumer) dial(ctx context.Context, network, address string) (net.Conn,
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(content) {
-			return nil, errors.New("spec.tls.ca: the Secret has no certificate in PEM")
+			return nil, errors.New("spec.tls.ca: the Secret contains no PEM certificate")
 		}
 	}
 	if c.CertFile != "" {

@@ -157,7 +157,7 @@ func (m *member) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[strin
 		p.running.Wait()
 	}
 	if err := m.commit(ctx, func() []*partition { return taken }); err != nil {
-		m.log.Warn("not committed before the partitions go to another", "error", err.Error())
+		m.log.Warn("offsets not committed before the partitions were reassigned", "error", err.Error())
 	}
 }
 

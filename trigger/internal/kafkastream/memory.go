@@ -33,7 +33,7 @@ const (
 
 // errFull is the error for a batch that is not decompressed because other batches occupy the
 // memory. It is fetched again.
-var errFull = errors.New("decompressed batches take up the memory")
+var errFull = errors.New("decompressed batches use all memory")
 
 // memory limits the memory of all partitions together: of waiting records, and of fetched records
 // that are not polled yet. It decompresses batches for the client, because their compressed size

@@ -132,7 +132,7 @@ func (m *member) noteAhead(ctx context.Context, admin *kadm.Client, commits []ka
 	for _, commit := range commits {
 		if end, ok := ends.Lookup(commit.Topic, commit.Partition); ok && end.Err == nil && commit.At > end.Offset {
 			m.deliverer.Monitor.Problem(key, stream.Problem{Reason: stream.NotConnected, Message: fmt.Sprintf(
-				"group %s has committed offset %d of partition %d of topic %s, which ends at %d: the topic has lost records or was recreated, "+
+				"group %s has committed offset %d of partition %d of topic %s, which ends at %d: the topic lost records or was recreated, "+
 					"and records before that offset may be skipped; stop the trigger and run kafka-consumer-groups.sh --reset-offsets",
 				m.group, commit.At, commit.Partition, commit.Topic, end.Offset)})
 			return nil

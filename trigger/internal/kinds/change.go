@@ -16,7 +16,7 @@ import (
 
 // ErrChanged stops a manager when a kind that triggers create is added to or removed from the
 // cluster. The set of watched kinds is fixed at the start, so the process must restart.
-var ErrChanged = errors.New("the cluster has other kinds than at the start")
+var ErrChanged = errors.New("the API kinds of the cluster changed since startup")
 
 // A Change stops a manager with ErrChanged, whether or not it is the leader.
 type Change struct {

@@ -91,11 +91,11 @@ func TestDelivered(t *testing.T) {
 	report(t, pod, func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodFailed
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "deliver", State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "the answer was 400 Bad Request", FinishedAt: metav1.Now()},
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "the response was 400 Bad Request", FinishedAt: metav1.Now()},
 		}}}
 	})
 	end(t, job, batchv1.JobFailureTarget, batchv1.JobFailed)
-	want := "the call scheduled for 2026-11-23T03:00:00Z has failed: the answer was 400 Bad Request"
+	want := "the call scheduled for 2026-11-23T03:00:00Z failed: the response was 400 Bad Request"
 	if diff := cmp.Diff(want, await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonFailed)); diff != "" {
 		t.Errorf("the message (-want +got):\n%s", diff)
 	}
@@ -142,7 +142,7 @@ func TestSidecar(t *testing.T) {
 	}
 
 	failed := makeJob(t, cronJob, "nightly-29924820", "2026-11-24T03:00:00Z")
-	podWithSidecar(t, failed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "the answer was 400 Bad Request"}})
+	podWithSidecar(t, failed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "the response was 400 Bad Request"}})
 	if message := await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonFailed); !strings.Contains(message, "400 Bad Request") {
 		t.Error(message)
 	}

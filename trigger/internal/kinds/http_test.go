@@ -96,7 +96,7 @@ func TestHTTPTrigger(t *testing.T) {
 	}
 	says(metav1.ConditionFalse)
 	eventually(t, "the Gateway's verdict is reported", func() bool {
-		return strings.Contains(await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted), "so it is; the Ingress serves until then")
+		return strings.Contains(await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted), "so it is; until then the Ingress serves")
 	})
 	if !there(t, &ingress, trigger) || len(ingress.Spec.TLS) != 1 {
 		t.Errorf("without an accepted route the Ingress is gone, or has changed: %v", ingress.Spec)

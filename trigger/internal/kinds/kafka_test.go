@@ -107,7 +107,7 @@ func TestKafkaSchema(t *testing.T) {
 		"NoTopic":   {func(s *v1alpha1.KafkaTriggerSpec) { s.Topic = "" }, "spec.topic"},
 		"TopicName": {func(s *v1alpha1.KafkaTriggerSpec) { s.Topic = "orders/eu" }, "spec.topic"},
 		"GroupName": {func(s *v1alpha1.KafkaTriggerSpec) { s.ConsumerGroup = "a b" }, "spec.consumerGroup"},
-		"Loop":      {func(s *v1alpha1.KafkaTriggerSpec) { s.DeadLetter = s.Topic }, "what goes there would come back"},
+		"Loop":      {func(s *v1alpha1.KafkaTriggerSpec) { s.DeadLetter = s.Topic }, "dead letters would be consumed again"},
 		"Mechanism": {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.Mechanism = "GSSAPI" }, "spec.authentication.mechanism"},
 		"Plain":     {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.Mechanism = v1alpha1.KafkaPlain }, ""},
 		"CleartextPlain": {func(s *v1alpha1.KafkaTriggerSpec) {

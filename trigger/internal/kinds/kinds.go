@@ -72,12 +72,12 @@ func ManagerOptions(config *rest.Config, namespaces map[string]cache.Config) (ma
 	}
 	mapper, err := mapperOf(config)
 	if err != nil {
-		return manager.Options{}, fmt.Errorf("asking which kinds the cluster has: %w", err)
+		return manager.Options{}, fmt.Errorf("discovering API kinds: %w", err)
 	}
 	// The cache cannot start with a kind that does not exist.
 	for kind, object := range map[schema.GroupVersionKind]client.Object{httpRoute: &gatewayv1.HTTPRoute{}, keda.GroupVersionKind: keda.New()} {
 		if exists, err := has(mapper, kind); err != nil {
-			return manager.Options{}, fmt.Errorf("asking for %s: %w", kind, err)
+			return manager.Options{}, fmt.Errorf("discovering %s: %w", kind, err)
 		} else if exists {
 			cached[object] = cache.ByObject{Label: labelled}
 		}

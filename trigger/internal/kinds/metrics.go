@@ -13,7 +13,7 @@ import (
 )
 
 var triggersDesc = prometheus.NewDesc("goless_triggers",
-	"Triggers by kind and by their conditions Ready and Delivered. The replica that leads counts them.",
+	"Number of triggers by kind and by their conditions Ready and Delivered, counted by the leader.",
 	[]string{"kind", "condition", "status", "reason"}, nil)
 
 // Triggers is a Prometheus collector that counts the triggers in the cache.

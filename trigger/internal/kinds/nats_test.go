@@ -66,7 +66,7 @@ func TestNATSTrigger(t *testing.T) {
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonNoEvents)
 
-	blocked := stream.Problem{Reason: stream.Blocked, Message: "the function does not take event ORDERS/7"}
+	blocked := stream.Problem{Reason: stream.Blocked, Message: "the function does not accept event ORDERS/7"}
 	pod.says(stream.Status{Problems: []stream.Problem{blocked}})
 	pod.running(t, trigger, false)
 	if message := await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonBlocked); message != blocked.Message {
@@ -141,7 +141,7 @@ func TestPodNotCreated(t *testing.T) {
 			return c.Reason == v1alpha1.ReasonConsumerNotReady && c.Message == want
 		})
 	}
-	says("the pod that consumes cannot be created: exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5")
+	says("the consumer pod cannot be created: exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5")
 
 	report(t, deployment, func(d *appsv1.Deployment) {
 		d.Status.Conditions = []appsv1.DeploymentCondition{{
@@ -157,7 +157,7 @@ func TestPodNotCreated(t *testing.T) {
 		pod.Status.ContainerStatuses = nil
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
 	})
-	says("no node takes the pod that consumes: 0/3 nodes are available")
+	says("the consumer pod cannot be scheduled: 0/3 nodes are available")
 
 	// A container that a policy of the cluster has injected is ignored.
 	report(t, pod, func(pod *corev1.Pod) {

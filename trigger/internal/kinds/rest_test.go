@@ -73,9 +73,9 @@ func settled(t *testing.T, namespace string, n int) {
 	t.Helper()
 	for list, message := range map[client.ObjectList]string{
 		&v1alpha1.CronTriggerList{}:  "the trigger is set up",
-		&v1alpha1.HTTPTriggerList{}:  "0 of 1 Gateways have accepted the route",
-		&v1alpha1.NATSTriggerList{}:  "the pod that consumes has not started yet",
-		&v1alpha1.KafkaTriggerList{}: "the pod that consumes has not started yet",
+		&v1alpha1.HTTPTriggerList{}:  "0 of 1 Gateways accepted the route",
+		&v1alpha1.NATSTriggerList{}:  "the consumer pod has not started",
+		&v1alpha1.KafkaTriggerList{}: "the consumer pod has not started",
 	} {
 		eventually(t, fmt.Sprintf("%d triggers say: %s", n, message), func() bool { return messaged(t, list, namespace, message) == n })
 	}

@@ -102,7 +102,7 @@ func TestScaleLimit(t *testing.T) {
 		t.Errorf("the message is %q, want %q in it", message, want)
 	}
 	// The number of partitions is kept when the pod is lost.
-	pod.says(stream.Status{Problems: []stream.Problem{{Reason: stream.NotConnected, Message: "it has not connected to the servers yet"}}})
+	pod.says(stream.Status{Problems: []stream.Problem{{Reason: stream.NotConnected, Message: "not connected to the servers yet"}}})
 	pod.running(t, trigger, false)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected)
 	most(3)

@@ -157,7 +157,7 @@ func (s *session) report(missing int, waited time.Duration, again time.Time) {
 	}
 	s.Monitor.Problem(waitingKey, stream.Problem{
 		Reason: stream.Blocked,
-		Message: fmt.Sprintf("%d messages of stream %s were given to a process that has ended, or were lost with a connection; all events wait until the servers give them again, at %s at the latest (the ack_wait of the consumer)",
+		Message: fmt.Sprintf("%d messages of stream %s were delivered to a process that has ended, or lost with a connection; all events wait until the servers redeliver them, at %s at the latest (ack_wait of the consumer)",
 			missing, s.stream, again.UTC().Format(time.RFC3339)),
 	})
 }

@@ -35,10 +35,10 @@ type Consumer struct {
 
 // Flags adds the flags of the consumer.
 func (c *Consumer) Flags(flags *flag.FlagSet) {
-	flags.StringVar(&c.servers, "servers", "", "URLs of the servers, with commas between them")
-	flags.StringVar(&c.subject, "subject", "", "the subject of the messages, with wildcards")
-	flags.StringVar(&c.stream, "stream", "", "the stream of JetStream that has them; without one they are delivered at most once")
-	flags.StringVar(&c.durable, "consumer", "", "the name of the durable consumer; without a stream that of the queue group")
+	flags.StringVar(&c.servers, "servers", "", "comma-separated URLs of the servers")
+	flags.StringVar(&c.subject, "subject", "", "subject of the messages, with wildcards")
+	flags.StringVar(&c.stream, "stream", "", "JetStream stream of the messages; without it they are delivered at most once")
+	flags.StringVar(&c.durable, "consumer", "", "name of the durable consumer, or of the queue group without a stream")
 	c.login.flags(flags)
 }
 

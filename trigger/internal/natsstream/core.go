@@ -44,7 +44,7 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 		lanes.Wait()
 		waiting, _, _ := sub.Pending() // 0 if unknown
 		if n := lost.Load() + int64(waiting); n > 0 {
-			d.Sender.Log.Error("messages were lost, because they were not delivered before the end of the connection", "messages", n)
+			d.Sender.Log.Error("messages lost: the connection ended before they were delivered", "messages", n)
 		}
 	}()
 	d.Monitor.Lag(func() (int64, bool) {
@@ -58,7 +58,7 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, nats.ErrSlowConsumer):
-			d.Sender.Log.Error("messages were lost, because too many wait")
+			d.Sender.Log.Error("messages lost: too many are waiting")
 			continue
 		case err != nil:
 			return err

@@ -44,7 +44,7 @@ func (s *session) find(ctx context.Context, durable string, js jetstream.JetStre
 			return s.explain(err)
 		}
 	} else if other := owner(have); other != "" {
-		return fmt.Errorf("it belongs to the trigger %s, by its metadata %s; set spec.consumer to another name", other, ownerKey)
+		return fmt.Errorf("it belongs to the trigger %s, according to its metadata %s; set spec.consumer to another name", other, ownerKey)
 	}
 	s.consumer, s.created = have, have.CachedInfo().Created
 	return usable(have.CachedInfo().Config, s.subject)
@@ -93,17 +93,17 @@ func usable(c jetstream.ConsumerConfig, subject string) error {
 	}
 	switch {
 	case c.DeliverSubject != "":
-		return errors.New("it must be a pull consumer, and has a deliver_subject")
+		return errors.New("want a pull consumer, but it has a deliver_subject")
 	case c.AckPolicy != jetstream.AckExplicitPolicy:
-		return fmt.Errorf("its ack policy is %s, and must be explicit", c.AckPolicy)
+		return fmt.Errorf("its ack policy is %s, want explicit", c.AckPolicy)
 	case c.MaxDeliver > 0:
-		return fmt.Errorf("its max_deliver is %d: messages that are given so often would be lost; set it to -1", c.MaxDeliver)
+		return fmt.Errorf("its max_deliver is %d: messages would be lost after as many deliveries; set it to -1", c.MaxDeliver)
 	case c.HeadersOnly:
-		return errors.New("it has headers_only: messages would come without their data; set it to false")
+		return errors.New("it has headers_only: messages would have no data; set it to false")
 	case c.DeliverPolicy != jetstream.DeliverAllPolicy:
-		return fmt.Errorf("its deliver policy is %s, which skips messages; it must be all: create another consumer", c.DeliverPolicy)
+		return fmt.Errorf("its deliver policy is %s, which skips messages, want all; create another consumer", c.DeliverPolicy)
 	case !slices.Equal(filters, []string{subject}):
-		return fmt.Errorf("its filter is %q, and must be spec.subject, %q", filters, subject)
+		return fmt.Errorf("its filter is %q, want spec.subject, %q", filters, subject)
 	}
 	return nil
 }

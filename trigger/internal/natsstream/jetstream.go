@@ -159,7 +159,7 @@ func (s *session) take(ctx context.Context) error {
 		case lasting(err):
 			return err
 		case err != nil && ctx.Err() == nil:
-			s.Sender.Log.Warn("asking for messages", "error", err.Error())
+			s.Sender.Log.Warn("fetching messages", "error", err.Error())
 			s.problem("fetch", err)
 			s.complete = false
 			send.Sleep(ctx, time.Second)
@@ -172,11 +172,11 @@ func (s *session) take(ctx context.Context) error {
 
 // problem reports why fetching messages has failed.
 func (s *session) problem(key string, err error) {
-	s.Monitor.Problem(key, stream.Problem{Reason: stream.NotConnected, Message: "asking for messages of stream " + s.stream + ": " + err.Error()})
+	s.Monitor.Problem(key, stream.Problem{Reason: stream.NotConnected, Message: "fetching messages of stream " + s.stream + ": " + err.Error()})
 }
 
 // errRecreated ends a session whose stream or consumer was deleted and recreated.
-var errRecreated = errors.New("it was deleted and created again")
+var errRecreated = errors.New("the consumer was deleted and created again")
 
 // lasting reports whether an error would occur again because the consumer does not exist.
 func lasting(err error) bool {
@@ -321,14 +321,14 @@ func (s *session) release(m *message) {
 		return
 	}
 	if err := msg.Ack(); err != nil {
-		s.Sender.Log.Warn("not acknowledged, so it will come again", "sequence", m.sequence, "error", err.Error())
+		s.Sender.Log.Warn("not acknowledged; the message will be redelivered", "sequence", m.sequence, "error", err.Error())
 	}
 }
 
 // handBack returns a message to the servers, which redeliver it immediately.
 func (s *session) handBack(m *message) {
 	if err := s.drop(m).Nak(); err != nil {
-		s.Sender.Log.Warn("not given back, so it will come later", "sequence", m.sequence, "error", err.Error())
+		s.Sender.Log.Warn("not returned; the message will be redelivered later", "sequence", m.sequence, "error", err.Error())
 	}
 }
 
@@ -343,7 +343,7 @@ func (s *session) giveBack() {
 	}
 	// Data in transit could be lost with the connection.
 	if err := s.conn.FlushTimeout(lastTimeout); err != nil {
-		s.Sender.Log.Warn("the servers may not know what is delivered, and what is given back", "error", err.Error())
+		s.Sender.Log.Warn("flushing acknowledgements failed", "error", err.Error())
 	}
 }
 
@@ -352,7 +352,7 @@ func (s *session) watch(ctx context.Context) {
 	for ctx.Err() == nil && !s.abandoned.Load() {
 		send.Sleep(ctx, watchInterval)
 		if _, err := s.info(ctx); err != nil && ctx.Err() == nil {
-			s.Sender.Log.Warn("asking for the state of the consumer", "error", err.Error())
+			s.Sender.Log.Warn("reading the state of the consumer", "error", err.Error())
 		}
 	}
 }
@@ -373,7 +373,7 @@ func (s *session) keep(ctx context.Context) {
 		s.mu.Lock()
 		for sequence, m := range s.held {
 			if err := m.given.InProgress(); err != nil {
-				s.Sender.Log.Warn("no sign of life", slog.Uint64("sequence", sequence), slog.Any("error", err))
+				s.Sender.Log.Warn("cannot report progress", slog.Uint64("sequence", sequence), slog.Any("error", err))
 			}
 		}
 		s.mu.Unlock()

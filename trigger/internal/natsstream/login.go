@@ -20,15 +20,15 @@ type login struct {
 }
 
 func (l *login) flags(flags *flag.FlagSet) {
-	flags.StringVar(&l.user, "user", "", "the name of the user")
+	flags.StringVar(&l.user, "user", "", "name of the user")
 	flags.StringVar(&l.password, "password-file", "", "file with the password of the user")
 	flags.StringVar(&l.token, "token-file", "", "file with a token")
 	flags.StringVar(&l.nkey, "nkey-file", "", "file with the seed of an nkey")
 	flags.StringVar(&l.creds, "creds-file", "", "file with credentials: a JWT and the seed of its nkey")
-	flags.BoolVar(&l.secure, "tls", false, "speak TLS, whatever the URLs of the servers begin with")
-	flags.StringVar(&l.ca, "ca-file", "", "file with the certificates that those of the servers must descend from; those of the system when empty")
-	flags.StringVar(&l.certificate, "cert-file", "", "file with the certificate of the trigger")
-	flags.StringVar(&l.key, "key-file", "", "file with the key of that certificate")
+	flags.BoolVar(&l.secure, "tls", false, "use TLS for all servers, whatever the scheme of their URLs")
+	flags.StringVar(&l.ca, "ca-file", "", "file with the CA certificates of the servers (default: those of the system)")
+	flags.StringVar(&l.certificate, "cert-file", "", "file with the client certificate")
+	flags.StringVar(&l.key, "key-file", "", "file with the key of the client certificate")
 }
 
 // options returns the options of a connection. A missing file is an error.
@@ -38,7 +38,7 @@ func (l *login) options() ([]nats.Option, error) {
 		"tls.ca": l.ca, "tls.secretName": l.certificate,
 	} {
 		if _, err := os.Stat(file); file != "" && err != nil {
-			return nil, fmt.Errorf("spec.%s: the Secret does not exist, or does not have the key", field)
+			return nil, fmt.Errorf("spec.%s: the Secret or its key does not exist", field)
 		}
 	}
 	var options []nats.Option

@@ -85,13 +85,13 @@ func (e *UndeliveredError) Error() string {
 	if e.Tries <= 1 {
 		return e.Reason
 	}
-	return fmt.Sprintf("%d tries have failed, and at last %s", e.Tries, e.Reason)
+	return fmt.Sprintf("%d attempts failed, the last one: %s", e.Tries, e.Reason)
 }
 
 // Deliver delivers an event. It calls request for each attempt. The error is an *UndeliveredError,
 // or the error of request.
 func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*http.Request, error)) error {
-	last := UndeliveredError{Reason: "it was not tried"}
+	last := UndeliveredError{Reason: "not attempted"}
 	for pauses := 0; ctx.Err() == nil; {
 		r, err := request(ctx)
 		if err != nil {

@@ -59,11 +59,11 @@ func TestDeliver(t *testing.T) {
 	}{
 		"AtOnce":  {codes: []int{200}, calls: 1},
 		"Third":   {codes: []int{500, 404, 204}, calls: 3},
-		"Refused": {codes: []int{500, 400}, calls: 2, want: &send.UndeliveredError{Tries: 2, Reason: "the answer was 400 Bad Request"}},
-		"Never":   {codes: []int{500}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer was 500 Internal Server Error"}},
+		"Refused": {codes: []int{500, 400}, calls: 2, want: &send.UndeliveredError{Tries: 2, Reason: "the response was 400 Bad Request"}},
+		"Never":   {codes: []int{500}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the response was 500 Internal Server Error"}},
 		// A handler that panics after it has begun its response has not accepted the event.
-		"BrokenOff":        {codes: []int{brokenOff + 200}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer broke off: unexpected EOF"}},
-		"RefusedBrokenOff": {codes: []int{brokenOff + 400}, calls: 1, want: &send.UndeliveredError{Tries: 1, Reason: "the answer was 400 Bad Request"}},
+		"BrokenOff":        {codes: []int{brokenOff + 200}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the response was aborted: unexpected EOF"}},
+		"RefusedBrokenOff": {codes: []int{brokenOff + 400}, calls: 1, want: &send.UndeliveredError{Tries: 1, Reason: "the response was 400 Bad Request"}},
 		// A request that does not reach the handler is not counted as an attempt.
 		"Rejected": {codes: []int{-503, -503, -503, -503, -503, 500, 200}, calls: 7},
 	} {
@@ -108,7 +108,7 @@ func TestNoConnection(t *testing.T) {
 			s := send.Sender{
 				Client: client, Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Backoff: delivery.Backoff{First: time.Millisecond, Max: time.Millisecond, MaxPause: time.Millisecond},
 				Tried: func(v delivery.Verdict, reason string) {
-					if verdicts[v]++; verdicts[v] == 5 || !strings.HasPrefix(reason, "there was no connection: ") {
+					if verdicts[v]++; verdicts[v] == 5 || !strings.HasPrefix(reason, "no connection: ") {
 						cancel()
 					}
 				},
@@ -132,7 +132,7 @@ func TestInterrupted(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, cancel)
 	}))
 	defer server.Close()
-	want := &send.UndeliveredError{Tries: 1, Reason: "the answer was 429 Too Many Requests", RetryAfter: time.Hour, Interrupted: true}
+	want := &send.UndeliveredError{Tries: 1, Reason: "the response was 429 Too Many Requests", RetryAfter: time.Hour, Interrupted: true}
 	if diff := cmp.Diff(error(want), deliver(ctx, t, server.URL)); diff != "" {
 		t.Errorf("the error (-want +got):\n%s", diff)
 	}

@@ -91,7 +91,7 @@ func (p *parcel) id() string { return p.events[0].ID }
 // name returns the name of the parcel for messages to users.
 func (p *parcel) name() string {
 	if len(p.events) > 1 {
-		return fmt.Sprintf("the batch of %d events from %s on", len(p.events), p.id())
+		return fmt.Sprintf("the batch of %d events starting at %s", len(p.events), p.id())
 	}
 	return "event " + p.id()
 }
@@ -108,7 +108,7 @@ func (p *parcel) tried(v delivery.Verdict, reason string) {
 	case paused && time.Since(p.paused) > longPause:
 		p.Monitor.Problem(p.id(), Problem{
 			Reason:  Blocked,
-			Message: fmt.Sprintf("the function has not seen %s for more than a minute, and those after it wait: %s", p.name(), reason),
+			Message: fmt.Sprintf("the function has not received %s for more than a minute, and later events wait: %s", p.name(), reason),
 		})
 	}
 }
@@ -173,10 +173,10 @@ func (p *parcel) bury(ctx context.Context, reason string) Outcome {
 			p.log().Error("written to the dead letter", "reason", reason)
 			return DeadLettered
 		}
-		p.log().Error("the dead letter has not taken the event", "error", err.Error())
+		p.log().Error("writing to the dead letter failed", "error", err.Error())
 		p.Monitor.Problem(p.id(), Problem{
 			Reason:  DeadLetterFailed,
-			Message: "the dead letter " + p.DeadLetter + " has not taken " + p.name() + ", and those after it wait: " + err.Error(),
+			Message: "the dead letter " + p.DeadLetter + " did not accept " + p.name() + ", and later events wait: " + err.Error(),
 		})
 		send.Sleep(ctx, p.sender.Backoff.Wait(n, 0, rand.Float64()))
 	}
@@ -202,7 +202,7 @@ func (p *parcel) block(ctx context.Context, err error) Outcome {
 	for ctx.Err() == nil {
 		p.Monitor.Problem(p.id(), Problem{
 			Reason:  Blocked,
-			Message: "the function does not take " + p.name() + ", and those after it wait: " + err.Error(),
+			Message: "the function does not accept " + p.name() + ", and later events wait: " + err.Error(),
 		})
 		var least time.Duration
 		if undelivered, ok := errors.AsType[*send.UndeliveredError](err); ok {

@@ -94,13 +94,13 @@ func TestDeliver(t *testing.T) {
 		"RefusedBlocks": {codes: []int{400, 400, 200}, calls: 3, outcome: "delivered"},
 		"Dropped":       {codes: []int{500}, edit: func(d *stream.Deliverer) { d.Drop = true }, calls: 3, outcome: "dropped"},
 		"Poison": {codes: []int{400}, edit: toDeadLetter, calls: 1, outcome: "dead_letter", reasons: []string{
-			"the answer was 400 Bad Request",
+			"the response was 400 Bad Request",
 		}},
 		"Exhausted": {codes: []int{500}, edit: toDeadLetter, calls: 3, outcome: "dead_letter", reasons: []string{
-			"3 tries have failed, and at last the answer was 500 Internal Server Error",
+			"3 attempts failed, the last one: the response was 500 Internal Server Error",
 		}},
 		"DeadLetterDown": {codes: []int{400}, refusals: 5, edit: toDeadLetter, calls: 1, outcome: "dead_letter", reasons: []string{
-			"the answer was 400 Bad Request",
+			"the response was 400 Bad Request",
 		}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
@@ -143,17 +143,17 @@ func TestHeldUp(t *testing.T) {
 	}{
 		// About once a minute or slightly more often, without a busy loop.
 		"Blocked": {400, "", func(*stream.Deliverer) {}, 130, stream.Problem{
-			Reason: stream.Blocked, Message: "the function does not take event orders/7, and those after it wait: the answer was 400 Bad Request",
+			Reason: stream.Blocked, Message: "the function does not accept event orders/7, and later events wait: the response was 400 Bad Request",
 		}},
 		"BlockedUntil": {500, "1200", func(d *stream.Deliverer) { d.Sender.Tries = 1 }, 4, stream.Problem{
-			Reason: stream.Blocked, Message: "the function does not take event orders/7, and those after it wait: the answer was 500 Internal Server Error",
+			Reason: stream.Blocked, Message: "the function does not accept event orders/7, and later events wait: the response was 500 Internal Server Error",
 		}},
 		// The function never has capacity for the event. Pauses last at most five seconds.
 		"Busy": {-503, "", func(*stream.Deliverer) {}, 1500, stream.Problem{
-			Reason: stream.Blocked, Message: "the function has not seen event orders/7 for more than a minute, and those after it wait: the answer was 503 Service Unavailable",
+			Reason: stream.Blocked, Message: "the function has not received event orders/7 for more than a minute, and later events wait: the response was 503 Service Unavailable",
 		}},
 		"DeadLetter": {400, "", toDeadLetter, 1, stream.Problem{
-			Reason: stream.DeadLetterFailed, Message: "the dead letter orders.dead has not taken event orders/7, and those after it wait: no space left",
+			Reason: stream.DeadLetterFailed, Message: "the dead letter orders.dead did not accept event orders/7, and later events wait: no space left",
 		}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestBatch(t *testing.T) {
 		"Taken":   {codes: []int{500, 200}, calls: 2, outcome: "delivered"},
 		"Blocked": {codes: []int{400, 400, 200}, calls: 3, outcome: "delivered"},
 		"Dropped": {codes: []int{400}, edit: func(d *stream.Deliverer) { d.Drop = true }, calls: 1, outcome: "dropped"},
-		"Poison":  {codes: []int{400}, edit: toDeadLetter, calls: 1, outcome: "dead_letter", reason: "the answer was 400 Bad Request"},
+		"Poison":  {codes: []int{400}, edit: toDeadLetter, calls: 1, outcome: "dead_letter", reason: "the response was 400 Bad Request"},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			f := &function{codes: test.codes}

@@ -86,18 +86,18 @@ func NewMonitor(version, commit string) *Monitor {
 	m := &Monitor{
 		registry: prometheus.NewRegistry(),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "goless_trigger_events_total", Help: "Events by how their delivery has ended: delivered, dead_letter or dropped.",
+			Name: "goless_trigger_events_total", Help: "Events by outcome: delivered, dead_letter or dropped.",
 		}, []string{"outcome"}),
 		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "goless_trigger_tries_total", Help: "Requests by what their answer means: done, again, pause (not counted as an attempt) or refused.",
+			Name: "goless_trigger_tries_total", Help: "Requests by verdict on the response: done, again, pause (not counted as an attempt) or refused.",
 		}, []string{"verdict"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "goless_trigger_delivery_duration_seconds", Help: "How long deliveries took, with all tries and the pauses between them.",
+			Name: "goless_trigger_delivery_duration_seconds", Help: "Duration of deliveries in seconds, including all attempts and the delays between them.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 300, 900},
 		}),
 		problems: map[string]Problem{},
 	}
-	lag := lagCollector{m, prometheus.NewDesc("goless_trigger_lag", "Events that wait, those in delivery included.", nil, nil)}
+	lag := lagCollector{m, prometheus.NewDesc("goless_trigger_lag", "Number of waiting events, including those in delivery.", nil, nil)}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "goless_trigger_build_info", Help: "Always 1; the labels contain the version.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
@@ -107,7 +107,7 @@ func NewMonitor(version, commit string) *Monitor {
 	for _, o := range []Outcome{Delivered, DeadLettered, Dropped} {
 		m.events.WithLabelValues(string(o)) // rate and increase miss the first event of a series that did not exist
 	}
-	m.Problem("", Problem{Reason: NotConnected, Message: "it has not connected to the servers yet"})
+	m.Problem("", Problem{Reason: NotConnected, Message: "not connected to the servers yet"})
 	return m
 }
 

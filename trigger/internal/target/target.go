@@ -48,15 +48,15 @@ func Of(fn *v1beta1.Function, name string) Target {
 	available := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionAvailable)
 	switch {
 	case fn.UID == "":
-		return Target{Problem: &Problem{Reason: v1alpha1.ReasonFunctionNotFound, Message: fmt.Sprintf("there is no Function %q in this namespace", name)}}
+		return Target{Problem: &Problem{Reason: v1alpha1.ReasonFunctionNotFound, Message: fmt.Sprintf("Function %q not found in this namespace", name)}}
 	case fn.Spec.Replicas != nil && *fn.Spec.Replicas == 0:
 		t.URL = ""
 		t.Problem = &Problem{Reason: v1alpha1.ReasonFunctionStopped, Message: fmt.Sprintf("Function %q is stopped: its spec.replicas is 0", name)}
 	case t.URL == "":
-		t.Problem = &Problem{Reason: v1alpha1.ReasonFunctionNotReachable, Message: fmt.Sprintf("Function %q has no Service yet: its status says why", name)}
+		t.Problem = &Problem{Reason: v1alpha1.ReasonFunctionNotReachable, Message: fmt.Sprintf("Function %q has no Service; see its status", name)}
 	case available == nil:
 	case available.Status == metav1.ConditionFalse:
-		t.Problem = &Problem{Reason: v1alpha1.ReasonFunctionUnavailable, Message: fmt.Sprintf("Function %q does not answer: %s", name, available.Message)}
+		t.Problem = &Problem{Reason: v1alpha1.ReasonFunctionUnavailable, Message: fmt.Sprintf("Function %q is unavailable: %s", name, available.Message)}
 	}
 	return t
 }
