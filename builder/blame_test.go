@@ -64,7 +64,7 @@ func TestBlame(t *testing.T) {
 		"VendoredInternal":    {vendored + c + "import _ \"internal/abi\"\nfunc F() {}\n", "vendor/example.com/c/c.go:2:8: use of internal package internal/abi not allowed"},
 		"VendoredProgram":     {vendored + "-- vendor/example.com/c/c.go --\npackage main\n", `handler.go:6:2: import "example.com/c" is a program, not an importable package`},
 		"VendoredPackages":    {vendored + c + "-- vendor/example.com/c/d.go --\npackage d\n", "handler.go:6:2: found packages c (c.go) and d (d.go) in vendor/example.com/c"},
-		"VendoredC":           {vendored + c + "import \"C\"\n", `handler.go:6:2: cannot import "example.com/c": example.com/c needs cgo (all of its files), which functions are built without`},
+		"VendoredC":           {vendored + c + "import \"C\"\n", `handler.go:6:2: cannot import "example.com/c": example.com/c needs cgo (all of its files), but functions are built without it`},
 		"Constraint":          {module + imports + "-- a/a.go --\n//go:build windows\n\npackage a\n", `handler.go:4:10: cannot import "example.com/m/a": build constraints exclude all Go files in a`},
 		"Cycle":               {module + imports + "-- a/a.go --\npackage a\nimport _ \"example.com/m/b\"\n-- b/b.go --\npackage b\nimport _ \"example.com/m/a\"\n", "b/b.go:2:10: import cycle not allowed: "},
 		"Embed":               {embeds("none.txt"), "handler.go:5:12: pattern none.txt: no matching files found"},

@@ -30,7 +30,7 @@ func large() []Case {
 		{Name: "large-archive", ExitCode: 13, Reason: "InvalidSource", Source: fill("-- handler.go --\n"+head+tail, "", func(i int) string {
 			return fmt.Sprintf("-- f%d.go --\npackage p\n", i)
 		})},
-		{Name: "large-packages", ExitCode: 14, Reason: "CompileFailed", Says: "the program is too large: its build takes more than 896 MiB on the disk", Source: packages(110, "var X = [60 << 20]byte{60<<20 - 1: 1}\n")},
+		{Name: "large-packages", ExitCode: 14, Reason: "CompileFailed", Says: "the program is too large: its build uses more than 896 MiB on disk", Source: packages(110, "var X = [60 << 20]byte{60<<20 - 1: 1}\n")},
 		{Name: "large-variable", ExitCode: 10, Reason: "CompileFailed", Says: "handler.go:", Source: []byte(head + "var _ = func() byte { return x[1] }\n\nvar x [3 << 30]byte\n" + tail)},
 		{Name: "large-text", ExitCode: 13, Reason: "InvalidSource", Says: "handler.go:1:", Source: []byte(strings.Repeat("\x00", handler.MaxCharacters))},
 	}

@@ -18,8 +18,8 @@ func TestBuildOnDisk(t *testing.T) {
 		build Options
 		want  string
 	}{
-		"Bytes":  {Options{space: 1 << 20}, "more than 1 MiB on the disk"},
-		"Files":  {Options{files: 3}, "more than 3 files on the disk"},
+		"Bytes":  {Options{space: 1 << 20}, "more than 1 MiB on disk"},
+		"Files":  {Options{files: 3}, "more than 3 files on disk"},
 		"Enough": {Options{space: sandbox.MaxDisk}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,7 +108,7 @@ func TestVetIsBounded(t *testing.T) {
 		"Small":  {buildtest.Hello, 1 << 20, 0, time.Minute, "running go vet"},
 		"Time":   {buildtest.Hello + "\ntype I[T any] interface{ M() interface{ I[*T] } }\n", 0, 0, time.Second, errVetTimeout.Error()},
 		"Memory": {buildtest.Hello + "\ntype pair[A, B any] struct{ a A; b B }\n\ntype t = pair[int, int]\n" + doubled(28), 0, 0, time.Minute, "memory"},
-		"Disk":   {buildtest.Hello, 0, 1, time.Minute, "on the disk"},
+		"Disk":   {buildtest.Hello, 0, 1, time.Minute, "on disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := buildtest.Write(t, c.source)

@@ -144,7 +144,7 @@ func TestFetchFromPrivateProxy(t *testing.T) {
 	source := greetingSource(t, proxy)
 
 	err = Fetch(t.Context(), tools, FetchOptions{Program: buildtest.Write(t, source), Timeout: buildtest.Timeout})
-	if !errors.Is(err, diagnose.ErrFetch) || !strings.Contains(err.Error(), "certificate signed by unknown authority; take the modules along with go mod vendor") {
+	if !errors.Is(err, diagnose.ErrFetch) || !strings.Contains(err.Error(), "certificate signed by unknown authority; vendor the modules with go mod vendor") {
 		t.Errorf("Fetch from an unknown authority: %v", err)
 	}
 
@@ -156,7 +156,7 @@ func TestFetchFromPrivateProxy(t *testing.T) {
 	}
 	tools.Network = append(tools.Network, "SSL_CERT_FILE="+authority)
 	err = Fetch(t.Context(), tools, FetchOptions{Program: buildtest.Write(t, source), Timeout: buildtest.Timeout})
-	if !errors.Is(err, diagnose.ErrFetch) || !strings.Contains(err.Error(), ": 401 Unauthorized server response: who are you?; take the modules along with go mod vendor") {
+	if !errors.Is(err, diagnose.ErrFetch) || !strings.Contains(err.Error(), ": 401 Unauthorized server response: who are you?; vendor the modules with go mod vendor") {
 		t.Errorf("Fetch without credentials: %v", err)
 	}
 

@@ -89,7 +89,7 @@ func TestFetchJoinsNewer(t *testing.T) {
 	source, proxies := newerSource(t)
 	tools := machine(t, proxies)
 	err := Fetch(t.Context(), tools, FetchOptions{Program: buildtest.Write(t, source), Timeout: buildtest.Timeout})
-	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.Contains(err.Error(), "go.sum has no checksums of indirect modules (1, the first is example.com/greeter@v1.0.0); add it with: builder tidy FILE") {
+	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.Contains(err.Error(), "go.sum has no checksums of indirect modules (1, the first is example.com/greeter@v1.0.0); add them with: builder tidy FILE") {
 		t.Errorf("Fetch without a checksum database: %v", err)
 	}
 

@@ -85,7 +85,7 @@ func (e *QuotaError) Error() string {
 	if e.Unmeasured != nil {
 		return fmt.Sprintf("%v: cannot measure its disk usage: %v; simplify the source, because this can be a bug in the compiler", ErrTooLarge, e.Unmeasured)
 	}
-	return fmt.Sprintf("%v: its build uses more than %s of disk; make large variables and embedded files smaller, or require fewer modules", ErrTooLarge, e.Most)
+	return fmt.Sprintf("%v: its build uses more than %s on disk; make large variables and embedded files smaller, or require fewer modules", ErrTooLarge, e.Most)
 }
 
 // Is reports whether target is ErrTooLarge.
