@@ -133,12 +133,12 @@ func TestReadDirectoryRefuses(t *testing.T) {
 		"NoGo":     {map[string]string{"a.txt": "x\n"}, "dir contains no Go file"},
 		"UTF16":    {map[string]string{"a.go": "\xff\xfep\x00a\x00"}, "dir/a.go:1: the file is encoded as UTF-16; save it as UTF-8"},
 		"Module16": {map[string]string{"a.go": goSource, "go.mod": "\xfe\xff\x00m"}, "dir/go.mod:1: the file is encoded as UTF-16; save it as UTF-8"},
-		"Latin1":   {map[string]string{"a.go": goSource, "b.go": "package a\n\n// gr\xfc\xdfe\n"}, "dir/b.go:3:6: the file is not UTF-8 text, but perhaps Latin-1"},
+		"Latin1":   {map[string]string{"a.go": goSource, "b.go": "package a\n\n// gr\xfc\xdfe\n"}, "dir/b.go:3:6: the file is not UTF-8 text (possibly Latin-1"},
 		"NUL":      {map[string]string{"a.go": "package a\n\nvar s = \"\x00\"\n", "b.go": goSource}, "dir/a.go:3:10: the file is not UTF-8 text"},
-		"Marker":   {map[string]string{"a.go": goSource, "x.go": "package a\n/*\n-- b --\n*/\n"}, "dir/x.go:3:1: the line would begin another file"},
-		"Name":     {map[string]string{"a.go": goSource, "x.txt ": "x\n"}, "dir/x.txt :1: no file of a Function can have this name"},
-		"TooLarge": {map[string]string{"a.go": goSource, "b/x.txt": strings.Repeat("x\n", 1<<17)}, "dir/b/x.txt:1: dir holds 262"},
-		"Huge":     {map[string]string{"a.go": goSource, "x.txt": strings.Repeat("x\n", 9<<20)}, "dir/x.txt:1: dir holds more than 16.8 MB"},
+		"Marker":   {map[string]string{"a.go": goSource, "x.go": "package a\n/*\n-- b --\n*/\n"}, "dir/x.go:3:1: the line would start another file"},
+		"Name":     {map[string]string{"a.go": goSource, "x.txt ": "x\n"}, "dir/x.txt :1: invalid file name in a Function"},
+		"TooLarge": {map[string]string{"a.go": goSource, "b/x.txt": strings.Repeat("x\n", 1<<17)}, "dir/b/x.txt:1: dir contains 262"},
+		"Huge":     {map[string]string{"a.go": goSource, "x.txt": strings.Repeat("x\n", 9<<20)}, "dir/x.txt:1: dir contains more than 16.8 MB"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestEditsBesideGoFiles(t *testing.T) {
 
 func TestEditsRefuse(t *testing.T) {
 	for name, c := range map[string]struct{ scalar, with, want string }{
-		"Quoted":     {`"package p"`, "package q\n", "x.yaml:6: spec.function of one can only be changed where it is a literal block"},
+		"Quoted":     {`"package p"`, "package q\n", "x.yaml:6: spec.function of one can only be changed in a literal block"},
 		"Characters": {"|\n    package p", "package q // \x07\n", "x.yaml:6: the new source of one contains characters"},
 	} {
 		t.Run(name, func(t *testing.T) {

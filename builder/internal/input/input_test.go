@@ -139,7 +139,7 @@ func TestReadRefuses(t *testing.T) {
 		"NoName":     {"x.yaml", strings.Replace(function("one", literal), "name: one", "namespace: x", 1), "x.yaml:1:1: metadata.name is missing", true},
 		"NoSource":   {"x.yaml", strings.Replace(function("one", "|"), "function: |", "service: x", 1), "x.yaml:6:3: spec.function is missing", true},
 		"NoSpec":     {"x.yaml", strings.Replace(function("one", "|"), "spec:\n  function: |\n", "", 1), "x.yaml:1:1: spec is missing", true},
-		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:6:13: spec.function must be of type string, and is an object", true},
+		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:6:13: spec.function must be of type string, got an object", true},
 		"Templated":  {"x.yaml", function("{{ .Values.name }}", literal), "x.yaml:4:9: metadata.name must be a string", true},
 		"OtherKind":  {"x.yaml", function("one", literal) + "---\n" + strings.Replace(function("two", literal), "kind: Function", "kind: Functoin", 1), "x.yaml:12:7: unknown kind Functoin, goless.io/v1beta1 has Function and FunctionClass", true},
 		"NameList":   {"x.yaml", function("[one]", literal), "x.yaml:4:9: metadata.name must be a string", true},

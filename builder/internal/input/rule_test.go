@@ -28,8 +28,8 @@ func TestRules(t *testing.T) {
 		`env: [{name: A, valueFrom: {}}]`:             `4:48: spec.env[0].valueFrom: give exactly one of configMapKeyRef, secretKeyRef and fieldRef`,
 		`env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]`: `4:27: spec.env[0]: give value or valueFrom, not both`,
 		`env: [{name: A, value: "", valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]`:  `<nil>`,
-		`env: [{name: A}, {name: B}, {name: A}]`:                                         `4:49: spec.env[2] is there twice: A`,
-		`files: [{name: a, secret: {name: s, keys: [k, k]}}]`:                            `4:67: spec.files[0].secret.keys[1] is there twice: k`,
+		`env: [{name: A}, {name: B}, {name: A}]`:                                         `4:49: duplicate spec.env[2]: A`,
+		`files: [{name: a, secret: {name: s, keys: [k, k]}}]`:                            `4:67: duplicate spec.files[0].secret.keys[1]: k`,
 		`files: [{name: a, secret: {name: s}, configMap: null}]`:                         `<nil>`,
 	} {
 		f, path := functionOf(t, spec)
