@@ -139,10 +139,10 @@ func (y *year) missed(t *testing.T) (missed []string) {
 func timeIn(t *testing.T, message string, zone *time.Location) string {
 	t.Helper()
 	for word := range strings.FieldsSeq(message) {
-		if at, err := time.Parse(time.RFC3339, strings.TrimSuffix(word, ",")); err == nil {
+		if at, err := time.Parse(time.RFC3339, strings.TrimRight(word, ",;")); err == nil {
 			return at.In(zone).Format("2006-01-02 15:04")
 		}
-		if at, err := time.Parse("2006-01-02T15:04", strings.TrimSuffix(word, ",")); err == nil {
+		if at, err := time.Parse("2006-01-02T15:04", strings.TrimRight(word, ",;")); err == nil {
 			return at.Format("2006-01-02 15:04")
 		}
 	}

@@ -102,7 +102,7 @@ func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
 		}
 		return &target.Problem{
 			Reason: v1alpha1.ReasonHostnameTaken, Stalled: true,
-			Message: fmt.Sprintf("spec.hostnames: %s with the path %s is already used by the older %s", host, t.Spec.Path, whose),
+			Message: fmt.Sprintf("spec.hostnames: %s with the path %s is already used by %s, which is older", host, t.Spec.Path, whose),
 		}
 	}
 	return nil

@@ -203,7 +203,7 @@ func TestQuota(t *testing.T) {
 		event.Type, event.LastTimestamp = corev1.EventTypeWarning, metav1.Now()
 		create(t, &event)
 	}
-	if diff := cmp.Diff(`the pod of Job "nightly-29923380" is refused: `+words, await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonApplyFailed)); diff != "" {
+	if diff := cmp.Diff(`the pod of Job "nightly-29923380" was rejected: `+words, await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonApplyFailed)); diff != "" {
 		t.Errorf("the message (-want +got):\n%s", diff)
 	}
 	podOf(t, job)

@@ -331,7 +331,7 @@ func TestNATSSchema(t *testing.T) {
 		"StreamName": {func(s *v1alpha1.NATSTriggerSpec) { s.Stream = "A.B" }, "spec.stream"},
 		"Wildcard":   {func(s *v1alpha1.NATSTriggerSpec) { s.DeadLetter = "dead.*" }, "without wildcards"},
 		"Both":       {func(s *v1alpha1.NATSTriggerSpec) { s.Authentication.Token = secret }, "exactly one of"},
-		"NoUser":     {func(s *v1alpha1.NATSTriggerSpec) { s.Authentication.User = "" }, "belong together"},
+		"NoUser":     {func(s *v1alpha1.NATSTriggerSpec) { s.Authentication.User = "" }, "must be set together"},
 		"Attempts":   {func(s *v1alpha1.NATSTriggerSpec) { s.MaxAttempts = 1001 }, "spec.maxAttempts"},
 		"Scale":      {func(s *v1alpha1.NATSTriggerSpec) { s.Scale = &v1alpha1.StreamScale{Min: new(int32(5)), Max: 2} }, "less than min"},
 		"Path":       {func(s *v1alpha1.NATSTriggerSpec) { s.Path = "tea" }, "path must begin with '/'"},
