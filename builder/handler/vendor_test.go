@@ -68,7 +68,7 @@ func TestParseVendored(t *testing.T) {
 		"NewerGo":        {vendoring, strings.Replace(x, "go 1.18", "go 1.99", 1), "1:1: example.com/x needs go 1.99, newer than the Go version that compiles functions, go1.27.4; require an older version of it"},
 		"NoGo":           {vendoring, strings.Replace(x, "go 1.18", "go 1.18 (", 1), "1:1: go 1.18 ( is not a Go version; " + update},
 		"TooMany":        {vendoring, many, "1003:1: the archive has 1001 modules in vendor, at most 1000 are allowed"},
-		"SeveralMissing": {strings.Replace(vendoring, "require example.com/x v1.0.0", "require (\n\texample.com/x v1.0.0\n\texample.com/z v1.0.0\n)", 1), "", "go.mod:6:2: vendor/modules.txt does not list example.com/x@v1.0.0 as explicit; " + update + "\ngo.mod:7:2: vendor/modules.txt does not list example.com/z@v1.0.0 as explicit, " + update},
+		"SeveralMissing": {strings.Replace(vendoring, "require example.com/x v1.0.0", "require (\n\texample.com/x v1.0.0\n\texample.com/z v1.0.0\n)", 1), "", "go.mod:6:2: vendor/modules.txt does not list example.com/x@v1.0.0 as explicit; " + update + "\ngo.mod:7:2: vendor/modules.txt does not list example.com/z@v1.0.0 as explicit; " + update},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
