@@ -215,7 +215,7 @@ func TestMissingImages(t *testing.T) {
 // Without admission the webhook of the operator is disabled.
 func TestWithoutAdmission(t *testing.T) {
 	text := helm(t, "template", "goless", buildChart(t), "--set", "admission.enabled=false")
-	if strings.Contains(text, "ValidatingWebhookConfiguration") || !strings.Contains(text, "\n    admission: Disabled\n") {
+	if strings.Contains(text, "kind: ValidatingWebhookConfiguration") || !strings.Contains(text, "\n    admission: Disabled\n") {
 		t.Errorf("admission is not off:\n%s", text)
 	}
 }

@@ -34,6 +34,8 @@ func (m *placeholders) set(node *yaml.Node, prefix, name string, depth int) erro
 		text = fmt.Sprintf("{{- toYaml .Values.%s | nindent %d }}", name, depth*indent)
 	case value.Tag == "!!int": // otherwise Helm formats large numbers as floats
 		text = fmt.Sprintf("{{ int64 .Values.%s }}", name)
+	case prefix != "": // a part of a string
+		text = fmt.Sprintf("{{ .Values.%s }}", name)
 	}
 	placeholder := m.next()
 	*node = yaml.Node{
