@@ -28,7 +28,7 @@ func TestCommandLine(t *testing.T) {
 	cli.says("two")
 	cli.write(`" + nothing + "`)
 	out := cli.run(1, "deploy", cli.file)
-	for _, want := range []string{"hello.yaml:12:26: undefined: nothing", "hello: the version before continues to serve"} {
+	for _, want := range []string{"hello.yaml:12:26: undefined: nothing", "hello: the previous version continues to serve"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("deploy of what does not compile says %s, want %s", out, want)
 		}
