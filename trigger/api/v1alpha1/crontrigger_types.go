@@ -75,7 +75,7 @@ type CronTriggerSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// method is method of the request: GET, HEAD, POST, PUT, PATCH or DELETE. Default: POST.
+	// method is the method of the request: GET, HEAD, POST, PUT, PATCH or DELETE. Default: POST.
 	// +optional
 	// +kubebuilder:default=POST
 	// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;PATCH;DELETE
@@ -99,7 +99,7 @@ type CronTriggerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.lowerAscii().startsWith('ce-') && !(k.lowerAscii() in ['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect', 'keep-alive']))",message="headers must not have those of CloudEvents, which begin with ce-, and those of the connection"
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
 
-	// body is body of the request. Default: empty. Maximum: 65536 characters and 131000 bytes,
+	// body is the body of the request. Default: empty. Maximum: 65536 characters and 131000 bytes,
 	// because it is a command-line argument, which Linux limits to 128 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536

@@ -128,7 +128,7 @@ type KafkaAuthentication struct {
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
-	// user is name of the user.
+	// user is the user name.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255

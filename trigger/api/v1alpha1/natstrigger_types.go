@@ -135,7 +135,7 @@ type NATSServer string
 // +kubebuilder:validation:XValidation:rule="(has(self.password) ? 1 : 0) + (has(self.token) ? 1 : 0) + (has(self.nkey) ? 1 : 0) + (has(self.credentials) ? 1 : 0) == 1",message="authentication must have exactly one of password, token, nkey and credentials"
 // +kubebuilder:validation:XValidation:rule="has(self.user) == has(self.password)",message="user and password must be set together"
 type NATSAuthentication struct {
-	// user is name of the user. It requires password.
+	// user is the user name. It requires password.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
