@@ -65,7 +65,7 @@ func run(fn Function) int {
 	}
 	limitMemory(os.DirFS("/"), os.Getenv)
 	setProcessDefaults(log)
-	err = serve(untilSignal(log.Logger), config, fn, log)
+	err = serve(untilSignal(log), config, fn, log)
 	if err == nil {
 		return 0
 	}
@@ -93,8 +93,8 @@ func setProcessDefaults(log *processLog) {
 }
 
 // untilSignal returns a context that is cancelled by the first signal. The second signal ends
-// the process.
-func untilSignal(logger *zap.Logger) context.Context {
+// the process, after its log lines are written.
+func untilSignal(log *processLog) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -104,10 +104,11 @@ func untilSignal(logger *zap.Logger) context.Context {
 		if first == syscall.SIGINT {
 			cause = errInterrupted
 		}
-		logger.Info("ending", zap.Stringer("signal", first))
+		log.Info("ending", zap.Stringer("signal", first))
 		cancel(cause)
 		second := <-signals
-		logger.Warn("second signal, ending at once", zap.Stringer("signal", second))
+		log.Warn("second signal, ending at once", zap.Stringer("signal", second))
+		log.end()
 		os.Exit(exitFailed)
 	}()
 	return ctx
