@@ -23,7 +23,7 @@ package x
 
 func TestParseVendored(t *testing.T) {
 	const (
-		x    = "# example.com/x v1.0.0\n## explicit; go 1.18\nexample.com/x/sub\n"
+		x      = "# example.com/x v1.0.0\n## explicit; go 1.18\nexample.com/x/sub\n"
 		update = "update vendor with: go mod vendor"
 	)
 	many := x

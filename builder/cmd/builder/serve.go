@@ -242,7 +242,7 @@ func checkConfined(t *toolchain.Toolchain) error {
 	case !t.Sealed:
 		return errors.New("the compiler cannot be confined without the toolchain of the builder's image, and a source could read the seed; run the image that make images publishes, or, if you trust all sources, add --allow-unconfined")
 	case !sandbox.ConfinesFiles():
-		return errors.New("Landlock is not available because of the kernel or the seccomp profile of this container, and without it a source could read the seed; use the build strategy InPod in this cluster, or, if you trust all sources, add --allow-unconfined")
+		return errors.New("the kernel or the seccomp profile of this container does not allow Landlock, and without it a source could read the seed; use the build strategy InPod in this cluster, or, if you trust all sources, add --allow-unconfined")
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ const Pinned = handler.GoVersion
 const oldest = "go1.26"
 
 // ErrNoToolchain means that neither the image nor the machine has a go command.
-var ErrNoToolchain = errors.New("Go toolchain not found")
+var ErrNoToolchain = errors.New("no Go toolchain")
 
 // A Toolchain is a go command with its directories.
 type Toolchain struct {
