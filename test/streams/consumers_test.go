@@ -18,10 +18,7 @@ const ownerKey = "goless.io/trigger"
 func TestNATSForeignConsumer(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
-	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>", "dead.>"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := createStream(t, js, "ORDERS", "orders.>", "dead.>")
 	publish(t, js, "orders.7", "0")
 	publish(t, js, "dead.7", "1")
 	start := time.Now().Add(-time.Hour)
@@ -55,31 +52,29 @@ func TestNATSForeignConsumer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := jetstream.ConsumerConfig{Durable: name, FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy}
 			test.edit(&config)
-			if config.DeliverSubject != "" {
-				_, err = js.CreatePushConsumer(t.Context(), "ORDERS", config)
-			} else {
-				_, err = stream.CreateConsumer(t.Context(), config)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			createConsumer(t, js, config)
 			f := newFunction(t, ok)
 			c := consume(t, f, server.stock("--consumer="+name)...)
 			eventually(t, "it says what is wrong", func() bool { return c.says(t, "NotConnected", test.want) })
 			if n := distinct(f); n > 0 {
 				t.Errorf("%d messages were taken", n)
 			}
-			if config.DeliverSubject != "" {
-				return
-			}
-			consumer, err := stream.Consumer(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info := consumer.CachedInfo(); info.NumAckPending > 0 || info.AckFloor.Stream > 0 && config.DeliverPolicy == jetstream.DeliverAllPolicy {
-				t.Errorf("%d messages were given, and acknowledged up to %d", info.NumAckPending, info.AckFloor.Stream)
+			if config.DeliverSubject == "" {
+				checkUnused(t, stream, config)
 			}
 		})
+	}
+}
+
+// checkUnused checks that no message was delivered to a consumer, and none acknowledged.
+func checkUnused(t *testing.T, stream jetstream.Stream, config jetstream.ConsumerConfig) {
+	t.Helper()
+	consumer, err := stream.Consumer(t.Context(), config.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info := consumer.CachedInfo(); info.NumAckPending > 0 || info.AckFloor.Stream > 0 && config.DeliverPolicy == jetstream.DeliverAllPolicy {
+		t.Errorf("%d messages were delivered, and acknowledged up to %d", info.NumAckPending, info.AckFloor.Stream)
 	}
 }
 
@@ -128,18 +123,13 @@ func TestNATSConsumerName(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			server := newNATS(t, "")
 			js := server.connect(t)
-			stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			stream := createStream(t, js, "ORDERS", "orders.>")
 			for durable, owner := range test.exists {
 				config := jetstream.ConsumerConfig{Durable: durable, FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy}
 				if owner != "" {
 					config.Metadata = map[string]string{ownerKey: owner}
 				}
-				if _, err := stream.CreateConsumer(t.Context(), config); err != nil {
-					t.Fatal(err)
-				}
+				createConsumer(t, js, config)
 			}
 			publish(t, js, "orders.7", "0")
 			f := newFunction(t, ok)

@@ -97,15 +97,7 @@ func TestNATSBacklog(t *testing.T) {
 	}
 	<-js.PublishAsyncComplete()
 	for _, n := range []int{messages, again} { // those of the second time come after the others
-		for given := 0; given < n; {
-			batch, err := consumer.Fetch(50, jetstream.FetchMaxWait(5*time.Second))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range batch.Messages() {
-				given++
-			}
-		}
+		fetch(t, consumer, n)
 	}
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock()...)
@@ -115,6 +107,20 @@ func TestNATSBacklog(t *testing.T) {
 		t.Errorf("the peak is %d MiB, want %d MiB at most", peak>>20, memoryLimit>>20)
 	} else {
 		t.Logf("the peak is %d MiB", peak>>20)
+	}
+}
+
+// fetch receives at least n messages and does not acknowledge them.
+func fetch(t *testing.T, consumer jetstream.Consumer, n int) {
+	t.Helper()
+	for given := 0; given < n; {
+		batch, err := consumer.Fetch(50, jetstream.FetchMaxWait(5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range batch.Messages() {
+			given++
+		}
 	}
 }
 

@@ -75,6 +75,30 @@ func ordersAgain(t *testing.T, js jetstream.JetStream, after time.Duration) {
 	}
 }
 
+// createStream creates a stream.
+func createStream(t *testing.T, js jetstream.JetStream, name string, subjects ...string) jetstream.Stream {
+	t.Helper()
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: subjects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// createConsumer creates a consumer of the stream ORDERS.
+func createConsumer(t *testing.T, js jetstream.JetStream, config jetstream.ConsumerConfig) {
+	t.Helper()
+	var err error
+	if config.DeliverSubject != "" {
+		_, err = js.CreatePushConsumer(t.Context(), "ORDERS", config)
+	} else {
+		_, err = js.CreateConsumer(t.Context(), "ORDERS", config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func publish(t *testing.T, js jetstream.JetStream, subject, data string) {
 	t.Helper()
 	msg := nats.NewMsg(subject)

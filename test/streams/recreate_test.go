@@ -17,10 +17,7 @@ func TestNATSRecreated(t *testing.T) {
 	const streams, poison = 5, 3
 	server := newNATS(t, "")
 	js := server.connect(t)
-	dead, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := createStream(t, js, "DEAD", "dead.>")
 	var refused sync.Map // the ids
 	f := newFunction(t, func(e cloudevents.Event, _ int) int {
 		if strings.HasPrefix(string(e.Data()), "poison") {
@@ -31,9 +28,7 @@ func TestNATSRecreated(t *testing.T) {
 	})
 	c := consume(t, f, server.stock("--dead-letter=dead.orders")...)
 	for n := range streams {
-		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}}); err != nil {
-			t.Fatal(err)
-		}
+		createStream(t, js, "ORDERS", "orders.>")
 		for range poison {
 			publish(t, js, "orders.7", "poison"+nats.NewInbox())
 		}
@@ -77,21 +72,40 @@ func lettersOf(t *testing.T, stream jetstream.Stream) uint64 {
 	return info.State.Msgs
 }
 
+// A largeLetter is a message with a header and data of the given sizes, and what its dead letter contains.
+type largeLetter struct {
+	header, data, most int
+	subject            string // direct is outside of the stream
+	wantData, wantOwn  bool
+	truncated          string
+}
+
+func (l largeLetter) check(t *testing.T, letter *jetstream.RawStreamMsg, subject string) {
+	t.Helper()
+	if has := len(letter.Data) == l.data; has != l.wantData || !has && len(letter.Data) > 0 {
+		t.Errorf("the dead letter has %d bytes of data", len(letter.Data))
+	}
+	if own := letter.Header.Get("X-Own"); (own != "") != l.wantOwn || own != "" && len(own) != l.header {
+		t.Errorf("the message's own header has %d bytes", len(own))
+	}
+	if got := letter.Header.Get("Goless-Truncated"); got != l.truncated {
+		t.Errorf("Goless-Truncated is %q, want %q", got, l.truncated)
+	}
+	if letter.Header.Get("Goless-Reason") == "" || letter.Header.Get("Goless-Subject") != subject {
+		t.Errorf("the headers are %v", letter.Header)
+	}
+}
+
 // If a dead letter is too large for the server or for the stream, it is stored without its
 // data, and without its headers if they are too large.
 func TestNATSLargeDeadLetter(t *testing.T) {
 	const payload = 16 << 10
-	for name, test := range map[string]struct {
-		header, data, most int
-		core               bool
-		wantData, wantOwn  bool
-		truncated          string
-	}{
-		"Fits":    {header: 10, data: 100, wantData: true, wantOwn: true},
-		"Server":  {header: 10, data: payload - 100, wantOwn: true, truncated: "16284"},
-		"Stream":  {header: 10, data: 2000, most: 1500, wantOwn: true, truncated: "2000"},
-		"Headers": {header: payload - 300, data: 10, truncated: "10"},
-		"Core":    {header: 10, data: payload - 100, core: true, wantOwn: true, truncated: "16284"},
+	for name, test := range map[string]largeLetter{
+		"Fits":    {subject: "orders.7", header: 10, data: 100, wantData: true, wantOwn: true},
+		"Server":  {subject: "orders.7", header: 10, data: payload - 100, wantOwn: true, truncated: "16284"},
+		"Stream":  {subject: "orders.7", header: 10, data: 2000, most: 1500, wantOwn: true, truncated: "2000"},
+		"Headers": {subject: "orders.7", header: payload - 300, data: 10, truncated: "10"},
+		"Core":    {subject: "direct", header: 10, data: payload - 100, wantOwn: true, truncated: "16284"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newNATS(t, "max_payload: 16384")
@@ -104,15 +118,12 @@ func TestNATSLargeDeadLetter(t *testing.T) {
 			}
 			f := newFunction(t, func(cloudevents.Event, int) int { return http.StatusUnprocessableEntity })
 			args := server.stock("--dead-letter=dead.orders")
-			if test.core {
+			if test.subject == "direct" {
 				args = append(args, "--stream=", "--subject=direct")
 			}
 			c := consume(t, f, args...)
 			eventually(t, "it is connected", func() bool { return c.healthy(t) })
-			msg := nats.NewMsg("orders.7")
-			if test.core {
-				msg.Subject = "direct"
-			}
+			msg := nats.NewMsg(test.subject)
 			msg.Data = []byte(strings.Repeat("d", test.data))
 			msg.Header.Set("X-Own", strings.Repeat("h", test.header))
 			if err := js.Conn().PublishMsg(msg); err != nil {
@@ -123,18 +134,7 @@ func TestNATSLargeDeadLetter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if has := len(letter.Data) == test.data; has != test.wantData || !has && len(letter.Data) > 0 {
-				t.Errorf("it has %d bytes of data", len(letter.Data))
-			}
-			if own := letter.Header.Get("X-Own"); (own != "") != test.wantOwn || own != "" && len(own) != test.header {
-				t.Errorf("its own header has %d bytes", len(own))
-			}
-			if got := letter.Header.Get("Goless-Truncated"); got != test.truncated {
-				t.Errorf("Goless-Truncated is %q, want %q", got, test.truncated)
-			}
-			if letter.Header.Get("Goless-Reason") == "" || letter.Header.Get("Goless-Subject") != msg.Subject {
-				t.Errorf("its headers are %v", letter.Header)
-			}
+			test.check(t, letter, msg.Subject)
 		})
 	}
 }
