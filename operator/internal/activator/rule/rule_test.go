@@ -182,6 +182,15 @@ func TestBelongsTo(t *testing.T) {
 	}
 }
 
+// An endpoint without a node has no node name, because the API server rejects an empty one.
+func TestSliceWithoutNode(t *testing.T) {
+	unscheduled := endpoints("10.0.0.1")
+	unscheduled[0].Node = ""
+	if s := Slice(backend.Backend{}, corev1.IPv4Protocol, 12345, unscheduled); s.Endpoints[0].NodeName != nil {
+		t.Errorf("the node name is %q", *s.Endpoints[0].NodeName)
+	}
+}
+
 // Equal detects every relevant difference.
 func TestEqual(t *testing.T) {
 	hello := backend.Backend{Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1"}

@@ -50,13 +50,16 @@ func Slice(b backend.Backend, family corev1.IPFamily, port int32, endpoints []En
 	byAddress := func(a, b Endpoint) int { return a.Address.Compare(b.Address) }
 	for _, e := range slices.SortedFunc(slices.Values(endpoints), byAddress) {
 		if e.Address.Is6() == (family == corev1.IPv6Protocol) {
-			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
+			endpoint := discoveryv1.Endpoint{
 				Addresses: []string{e.Address.String()},
 				// Some gateways skip endpoints without a ready condition.
 				Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
-				NodeName:   new(e.Node),
 				TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.UID},
-			})
+			}
+			if e.Node != "" { // the API server rejects an empty name
+				endpoint.NodeName = new(e.Node)
+			}
+			s.Endpoints = append(s.Endpoints, endpoint)
 		}
 	}
 	return s
