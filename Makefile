@@ -67,7 +67,7 @@ demo: install ## install Goless and its requirements, run examples/hello.yaml on
 	@$(ENV) && ENV_FILE=$(ENV_FILE) test/demo.sh
 
 .PHONY: test
-test: unit ## run all tests: units, faults, linter, release, generated files, real cluster
+test: unit ## run units, faults, linter, release, generated files and the real cluster, without the chart (make e2e-chart)
 	$(call say,testing faults$(comma) the linter and the release at the same time: about ten minutes without output)
 	@# The tests of faults mostly wait.
 	@$(MAKE) --jobs=2 --output-sync=target faults lint release-test
