@@ -13,7 +13,7 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/compile"
-	"goless.io/builder/internal/dependencies"
+	"goless.io/builder/internal/depcache"
 	"goless.io/builder/internal/modules"
 	"goless.io/builder/internal/program"
 	"goless.io/builder/internal/sandbox"
@@ -45,7 +45,7 @@ type Builder struct {
 
 	// Dependencies caches modules that builds fetch and packages that they compile, except those of
 	// the author, for later builds in the same Namespace. If it is nil, nothing is cached.
-	Dependencies *dependencies.Store
+	Dependencies *depcache.Store
 	Namespace    string
 
 	// Trace receives the commands that a build executes. Optional.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/dependencies"
+	"goless.io/builder/internal/depcache"
 	"goless.io/builder/internal/modules"
 	"goless.io/builder/internal/program"
 	"goless.io/builder/internal/sandbox"
@@ -82,7 +82,7 @@ func (b *Builder) dependencyKey(ctx context.Context, p *program.Program) (string
 		return "", err
 	}
 	inputs = append(inputs, p.Package())
-	return dependencies.Key(b.Namespace, append(inputs, imports...)...), nil
+	return depcache.Key(b.Namespace, append(inputs, imports...)...), nil
 }
 
 // foreignImports returns the imports of the author's files from outside the standard library, each

@@ -14,7 +14,7 @@ import (
 
 	"goless.io/builder"
 	"goless.io/builder/internal/buildtest"
-	"goless.io/builder/internal/dependencies"
+	"goless.io/builder/internal/depcache"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -108,9 +108,9 @@ func (i *imageBuild) build(t *testing.T, b builder.Builder, marker string) (bina
 }
 
 // openStore returns an empty store with room for everything that a test builds.
-func openStore(t *testing.T) *dependencies.Store {
+func openStore(t *testing.T) *depcache.Store {
 	t.Helper()
-	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
+	store, err := depcache.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestDependenciesOfMovedHandler(t *testing.T) {
 func TestDependenciesAreNotKept(t *testing.T) {
 	image := newImageBuild(t)
 	dir := filepath.Join(t.TempDir(), "store")
-	store, err := dependencies.Open(dir, 1<<30)
+	store, err := depcache.Open(dir, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

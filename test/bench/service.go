@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 // service is a separate process of the build service, which caches the dependencies of a
@@ -23,7 +23,7 @@ import (
 type service struct {
 	*builds
 
-	client *remote.Client
+	client *buildapi.Client
 	proxy  string
 	orders int
 	stop   func()
@@ -31,13 +31,13 @@ type service struct {
 
 // newService starts a build service, whose modules come from the directory of a file: proxy.
 func newService(ctx context.Context, b *builds) (*service, error) {
-	seed := make([]byte, remote.SeedSize)
+	seed := make([]byte, buildapi.SeedSize)
 	_, _ = rand.Read(seed) // it never fails
 	file := filepath.Join(b.scratch, "seed")
 	if err := os.WriteFile(file, seed, 0o600); err != nil {
 		return nil, err
 	}
-	keys, err := remote.NewKeys(seed)
+	keys, err := buildapi.NewKeys(seed)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func newService(ctx context.Context, b *builds) (*service, error) {
 		s.stop()
 		return nil, errors.New("the build service does not say where it serves")
 	}
-	s.client = remote.NewClient("https://"+address, keys)
+	s.client = buildapi.NewClient("https://"+address, keys)
 	return s, nil
 }
 
@@ -101,7 +101,7 @@ func (s *service) order(ctx context.Context, namespace string) (float64, error) 
 		return 0, err
 	}
 	started := time.Now()
-	event, err := s.client.Build(ctx, remote.Order{
+	event, err := s.client.Build(ctx, buildapi.Order{
 		Namespace: namespace, Source: string(archive), Environment: map[string]string{"GOPROXY": s.proxy, "GOSUMDB": "off"},
 	}, nil)
 	took := time.Since(started).Seconds()

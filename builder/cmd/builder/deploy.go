@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/cluster"
 	"goless.io/builder/internal/format"
 	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/kubectl"
 )
 
 const deployExample = `  # apply a file, and wait until its Functions serve
@@ -91,7 +91,7 @@ func (d *deploy) run(ctx context.Context, path string) error {
 
 // functionOf returns the Function of FILE that was applied as applied. Its namespace in FILE may be
 // empty. If no name matches, it returns the first Function, whose name nameFor derived.
-func functionOf(functions []*input.Function, applied cluster.Function) *input.Function {
+func functionOf(functions []*input.Function, applied kubectl.Function) *input.Function {
 	for _, namespace := range []string{applied.Metadata.Namespace, ""} {
 		for _, f := range functions {
 			if f.Name == applied.Metadata.Name && f.Namespace == namespace {
@@ -156,7 +156,7 @@ func (d *deploy) refused(functions []*input.Function, err error) error {
 // waiter waits for one applied Function.
 type waiter struct {
 	*deploy
-	applied  cluster.Function
+	applied  kubectl.Function
 	function *input.Function
 	said     string // last message, about the Ready condition
 }
@@ -165,7 +165,7 @@ type waiter struct {
 func (w *waiter) await(ctx context.Context) error {
 	name := w.applied.Metadata.Name
 	function, err := w.settled(ctx)
-	if err == nil && function.Condition(cluster.Ready).Reason == cluster.Serving {
+	if err == nil && function.Condition(kubectl.Ready).Reason == kubectl.Serving {
 		w.tell("waiting for the endpoints of the Service")
 		err = w.kubectl(w.err).AwaitEndpoints(ctx, function)
 	}
@@ -176,7 +176,7 @@ func (w *waiter) await(ctx context.Context) error {
 		return fmt.Errorf("waiting for %s: %w", name, err)
 	}
 	w.add(w.function, format.Warning, function.Status.Build.Warnings)
-	if !function.Is(cluster.Ready) {
+	if !function.Is(kubectl.Ready) {
 		w.failed(function)
 		return nil
 	}
@@ -186,7 +186,7 @@ func (w *waiter) await(ctx context.Context) error {
 
 // settled returns the Function when its status reports that the applied version is ready, or that
 // it is stalled and only its author can fix it. Until then it prints the progress.
-func (w *waiter) settled(ctx context.Context) (*cluster.Function, error) {
+func (w *waiter) settled(ctx context.Context) (*kubectl.Function, error) {
 	for event, err := range w.kubectl(w.err).Watch(ctx, &w.applied) {
 		function := &event.Object
 		switch {
@@ -195,12 +195,12 @@ func (w *waiter) settled(ctx context.Context) (*cluster.Function, error) {
 		case event.Type == "DELETED":
 			return nil, errors.New("it was deleted")
 		case function.Status.ObservedGeneration < w.applied.Metadata.Generation:
-			w.said = cluster.Condition{}.String()
+			w.said = kubectl.Condition{}.String()
 			continue
-		case function.Is(cluster.Ready), function.Is(cluster.Stalled):
+		case function.Is(kubectl.Ready), function.Is(kubectl.Stalled):
 			return function, nil
 		}
-		w.tell(w.function.Mentions(function.Condition(cluster.Ready).String()))
+		w.tell(w.function.Mentions(function.Condition(kubectl.Ready).String()))
 	}
 	return nil, context.Cause(ctx)
 }
@@ -214,8 +214,8 @@ func (w *waiter) tell(what string) {
 }
 
 // failed prints why a Function is not ready.
-func (w *waiter) failed(function *cluster.Function) {
-	ready, build := function.Condition(cluster.Ready), function.Status.Build
+func (w *waiter) failed(function *kubectl.Function) {
+	ready, build := function.Condition(kubectl.Ready), function.Status.Build
 	code, why := exitUsage, ready.String()
 	if ready.IsOwnFault() {
 		code = exitSource
@@ -227,14 +227,14 @@ func (w *waiter) failed(function *cluster.Function) {
 	}
 	w.worsen(code)
 	w.tell(w.function.Mentions(why))
-	if function.Is(cluster.Available) {
+	if function.Is(kubectl.Available) {
 		w.notef("%s: the previous version continues to serve", w.applied.Metadata.Name)
 	}
 }
 
 // readiness describes the state of a ready Function.
-func readiness(function *cluster.Function) string {
-	if ready := function.Condition(cluster.Ready); ready.Reason != cluster.Serving {
+func readiness(function *kubectl.Function) string {
+	if ready := function.Condition(kubectl.Ready); ready.Reason != kubectl.Serving {
 		return ready.String()
 	}
 	return "serving at " + function.Status.URL

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"goless.io/builder/internal/cluster"
 	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/kubectl"
 )
 
 // TestFunctionOf uses Functions with the same name in different namespaces, and one without a
@@ -12,7 +12,7 @@ import (
 func TestFunctionOf(t *testing.T) {
 	here, a, b := &input.Function{Name: "hello"}, &input.Function{Name: "hello", Namespace: "a"}, &input.Function{Name: "hello", Namespace: "b"}
 	for namespace, want := range map[string]*input.Function{"a": a, "b": b, "other": here} {
-		var applied cluster.Function
+		var applied kubectl.Function
 		applied.Metadata.Name, applied.Metadata.Namespace = "hello", namespace
 		if got := functionOf([]*input.Function{here, a, b}, applied); got != want {
 			t.Errorf("what was applied to %s is the one of namespace %q", namespace, got.Namespace)

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/internal/cloudevent"
-	"goless.io/builder/internal/cluster"
 	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/kubectl"
 )
 
 const invokeExample = `  # call a Function of the cluster
@@ -169,9 +169,9 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 	case m.checkProxied(rest) != nil:
 		return nil, stop, fmt.Errorf("%w; send the request to a pod: kubectl port-forward --namespace %s service/%s %d, and then: builder invoke 'http://localhost:%[4]d%s'",
 			m.checkProxied(rest), function.Metadata.Namespace, function.Status.Service, function.Spec.ServerPort, rest)
-	case !function.Is(cluster.Available):
-		return nil, stop, fmt.Errorf("%s is not serving: %s", name, function.Condition(cluster.Ready))
-	case function.Condition(cluster.Available).Reason == cluster.Asleep:
+	case !function.Is(kubectl.Available):
+		return nil, stop, fmt.Errorf("%s is not serving: %s", name, function.Condition(kubectl.Ready))
+	case function.Condition(kubectl.Available).Reason == kubectl.Asleep:
 		i.notef("%s is asleep; waking it", name)
 		if err := kubectl.Wake(ctx, function); err != nil {
 			return nil, stop, err
@@ -191,5 +191,5 @@ func (m message) checkProxied(rest string) error {
 		return errors.New("the API server uses the header Authorization itself")
 	}
 	path, _, _ := strings.Cut(rest, "?")
-	return cluster.CheckPath(path)
+	return kubectl.CheckPath(path)
 }

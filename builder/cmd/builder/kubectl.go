@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"goless.io/builder/internal/cluster"
+	"goless.io/builder/internal/kubectl"
 )
 
 // toCluster contains the flags that select a cluster and a namespace. They have the same names and
@@ -22,8 +22,8 @@ func (c *toCluster) addFlags(cmd *cobra.Command) {
 
 // kubectl returns a client that runs kubectl with the flags. Warnings of kubectl are written to
 // warnings.
-func (c *toCluster) kubectl(warnings io.Writer) *cluster.Kubectl {
-	k := &cluster.Kubectl{Warnings: warnings}
+func (c *toCluster) kubectl(warnings io.Writer) *kubectl.Client {
+	k := &kubectl.Client{Warnings: warnings}
 	for _, flag := range []struct{ name, value string }{{"namespace", c.namespace}, {"context", c.context}, {"kubeconfig", c.kubeconfig}} {
 		if flag.value != "" {
 			k.Flags = append(k.Flags, "--"+flag.name+"="+flag.value)

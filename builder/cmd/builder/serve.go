@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"goless.io/builder"
+	"goless.io/builder/buildapi"
 	"goless.io/builder/internal/buildservice"
 	"goless.io/builder/internal/sandbox"
 	"goless.io/builder/internal/toolchain"
-	"goless.io/builder/remote"
 )
 
 const serveExample = `  # as deploy/ does in the cluster
@@ -215,7 +215,7 @@ func (v *buildService) configure(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the seed, which the operator creates at startup: %w", err)
 	}
-	if v.config.Keys, err = remote.NewKeys(seed); err != nil {
+	if v.config.Keys, err = buildapi.NewKeys(seed); err != nil {
 		return fmt.Errorf("%s: %w", v.seed, err)
 	}
 	if v.peers != "" {

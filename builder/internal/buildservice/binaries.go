@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"goless.io/builder"
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 const (
@@ -73,7 +73,7 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 		defer end()
 	}
 	header := w.Header()
-	header.Set(remote.SignatureHeader, found.Signature)
+	header.Set(buildapi.SignatureHeader, found.Signature)
 	header.Set("Content-Type", "application/octet-stream")
 	header.Set("Content-Length", strconv.FormatInt(found.Size, 10))
 	if encoded, err := found.header(); byPeer && err == nil {

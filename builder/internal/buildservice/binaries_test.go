@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 // A deadlineRecorder records a response and its write deadlines.
@@ -25,7 +25,7 @@ func (d *deadlineRecorder) SetWriteDeadline(at time.Time) error {
 // download requests a binary from a client address.
 func (r *replica) download(t *testing.T, key, address string) *deadlineRecorder {
 	t.Helper()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, remote.BinariesPath+key, nil)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, buildapi.BinariesPath+key, nil)
 	request.SetPathValue("key", key)
 	request.Header.Set("Authorization", "Bearer "+r.keys.Capability(key))
 	request.RemoteAddr = address
@@ -38,7 +38,7 @@ func (r *replica) download(t *testing.T, key, address string) *deadlineRecorder 
 // depends on its size.
 func TestDownloadDeadline(t *testing.T) {
 	r := newReplica(t, Config{})
-	key, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
+	key, _ := r.build(t, buildapi.Order{Namespace: "team-a", Source: source(t, "")})
 	begun := time.Now()
 	got := r.download(t, key, "192.0.2.1:1")
 	ended := time.Now()
@@ -57,7 +57,7 @@ func TestDownloadDeadline(t *testing.T) {
 // the same address are not affected.
 func TestDownloadsPerClient(t *testing.T) {
 	r := newReplica(t, Config{})
-	key, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
+	key, _ := r.build(t, buildapi.Order{Namespace: "team-a", Source: source(t, "")})
 	var ends []func()
 	for range maxDownloads {
 		end, ok := r.downloads.begin("192.0.2.1:1", "team-a")
@@ -72,7 +72,7 @@ func TestDownloadsPerClient(t *testing.T) {
 	if got := r.download(t, key, "192.0.2.2:1"); got.Code != http.StatusOK {
 		t.Errorf("another client: %d, %s", got.Code, got.Body)
 	}
-	other, _ := r.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")})
+	other, _ := r.build(t, buildapi.Order{Namespace: "team-b", Source: source(t, "")})
 	if got := r.download(t, other, "192.0.2.1:2"); got.Code != http.StatusOK {
 		t.Errorf("another namespace: %d, %s", got.Code, got.Body)
 	}

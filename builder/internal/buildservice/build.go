@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"goless.io/builder"
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 // start starts a build, or joins one of the same source with the same limits. The error is errFull
 // or errEnding.
-func (s *Service) start(key string, o remote.Order) (jobID, *job, error) {
+func (s *Service) start(key string, o buildapi.Order) (jobID, *job, error) {
 	timeout, memory := s.limits(o)
 	id := jobID{key, fmt.Sprint(timeout, memory, o.Environment)}
 	started, err := s.builds.start(id, func() (func(context.Context, *job), error) {
@@ -53,13 +53,13 @@ func (s *Service) start(key string, o remote.Order) (jobID, *job, error) {
 }
 
 // limits returns the timeout and the memory limit of an order, capped by those of the service.
-func (s *Service) limits(o remote.Order) (timeout time.Duration, memory int64) {
+func (s *Service) limits(o buildapi.Order) (timeout time.Duration, memory int64) {
 	timeout = (&builder.Builder{Toolchain: s.config.Toolchain, Timeout: o.Timeout}).MaxDuration()
 	return min(timeout, s.config.MaxTimeout), min(cmp.Or(o.Memory, DefaultMemory), s.config.MaxMemory)
 }
 
 // build builds, stores the result and returns the report. It returns nil if ctx has ended.
-func (s *Service) build(ctx context.Context, key string, o remote.Order, waited time.Duration) json.RawMessage {
+func (s *Service) build(ctx context.Context, key string, o buildapi.Order, waited time.Duration) json.RawMessage {
 	started := time.Now()
 	report := s.result(ctx, s.builder(o), key, o)
 	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
@@ -83,7 +83,7 @@ func (s *Service) build(ctx context.Context, key string, o remote.Order, waited 
 
 // logBuild logs and counts a build. It does not log compile errors, which only the author of the
 // source may see.
-func (s *Service) logBuild(ctx context.Context, key string, o remote.Order, report builder.Report, took, waited time.Duration) {
+func (s *Service) logBuild(ctx context.Context, key string, o buildapi.Order, report builder.Report, took, waited time.Duration) {
 	reason := string(report.Reason)
 	if ctx.Err() != nil {
 		reason = "Cancelled"
@@ -98,7 +98,7 @@ func (s *Service) logBuild(ctx context.Context, key string, o remote.Order, repo
 }
 
 // builder returns the Builder for an order.
-func (s *Service) builder(o remote.Order) *builder.Builder {
+func (s *Service) builder(o buildapi.Order) *builder.Builder {
 	toolchain := *s.config.Toolchain
 	toolchain.Network = slices.Clone(toolchain.Network)
 	toolchain.Processors = processorsOfEach(runtime.GOMAXPROCS(0), s.config.Parallel)
@@ -122,7 +122,7 @@ func (s *Service) builder(o remote.Order) *builder.Builder {
 func processorsOfEach(processors, builds int) int { return (processors + builds - 1) / builds }
 
 // result builds, and stores the result if a repeated build would have the same one.
-func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o remote.Order) (report builder.Report) {
+func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o buildapi.Order) (report builder.Report) {
 	started := time.Now()
 	failed := func(err error) builder.Report { return builder.NewReport(b, time.Since(started), err) }
 	defer func() {

@@ -30,9 +30,9 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"goless.io/builder"
-	"goless.io/builder/internal/dependencies"
+	"goless.io/builder/buildapi"
+	"goless.io/builder/internal/depcache"
 	"goless.io/builder/internal/toolchain"
-	"goless.io/builder/remote"
 )
 
 // Defaults of Config, and of the flags of builder serve.
@@ -55,7 +55,7 @@ const (
 // Config configures a Service. A zero value selects the default.
 type Config struct {
 	// Keys are shared with the operator. Required.
-	Keys *remote.Keys
+	Keys *buildapi.Keys
 
 	// Toolchain compiles the sources. Required.
 	Toolchain *toolchain.Toolchain
@@ -103,7 +103,7 @@ type Service struct {
 	fingerprint string // everything besides the order that determines the bytes of a binary
 	store       *store
 
-	dependencies *dependencies.Store // nil if no dependencies are kept
+	dependencies *depcache.Store // nil if no dependencies are kept
 
 	queue   *queue
 	builds  jobs
@@ -112,7 +112,7 @@ type Service struct {
 
 	downloads downloads
 
-	orders    *remote.Client     // forwards orders to other replicas
+	orders    *buildapi.Client   // forwards orders to other replicas
 	peers     *http.Client       // fetches binaries from other replicas
 	fetching  singleflight.Group // deduplicates fetches from other replicas, by key
 	copying   sync.WaitGroup     // goroutines that copy binaries from other replicas
@@ -143,12 +143,12 @@ func New(c Config) (*Service, error) {
 		fingerprint: (&builder.Builder{Toolchain: c.Toolchain}).Fingerprint() + " " + runtime.GOOS + "/" + arch,
 		store:       store,
 		queue:       newQueue(c.Parallel),
-		orders:      remote.NewClient("", c.Keys),
+		orders:      buildapi.NewClient("", c.Keys),
 		peers:       newPeerClient(c.Keys),
 		receiving:   make(chan struct{}, maxReceiving),
 	}
 	if c.Dependencies != "" {
-		if s.dependencies, err = dependencies.Open(c.Dependencies, c.DependenciesSize); err != nil {
+		if s.dependencies, err = depcache.Open(c.Dependencies, c.DependenciesSize); err != nil {
 			return nil, err
 		}
 	}
@@ -163,7 +163,7 @@ func New(c Config) (*Service, error) {
 //   - where modules may come from, so that a binary does not reach a Function that may not use
 //     its modules,
 //   - the namespace, so that no namespace learns what others build.
-func (s *Service) key(o remote.Order) string {
+func (s *Service) key(o buildapi.Order) string {
 	h := sha256.New()
 	parts := []string{"goless.io/build/v1", o.Namespace, s.fingerprint}
 	for _, name := range slices.Sorted(maps.Keys(o.Environment)) {

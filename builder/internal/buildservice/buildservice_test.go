@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"goless.io/builder"
+	"goless.io/builder/buildapi"
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/compile"
 	"goless.io/builder/internal/program"
 	"goless.io/builder/internal/toolchain"
-	"goless.io/builder/remote"
 )
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 var scratch string
 
 // seed is an arbitrary seed.
-var seed = bytes.Repeat([]byte{7}, remote.SeedSize)
+var seed = bytes.Repeat([]byte{7}, buildapi.SeedSize)
 
 const header = "package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n\n"
 
@@ -96,8 +96,8 @@ func plan(tools *toolchain.Toolchain) (*compile.Plan, error) {
 type replica struct {
 	*Service
 	url    string
-	keys   *remote.Keys
-	client *remote.Client
+	keys   *buildapi.Keys
+	client *buildapi.Client
 	log    *logBuffer
 	end    func() // stops the replica and waits until it has ended
 }
@@ -107,7 +107,7 @@ func newReplica(t *testing.T, c Config) *replica {
 	t.Helper()
 	var err error
 	if c.Keys == nil {
-		if c.Keys, err = remote.NewKeys(seed); err != nil {
+		if c.Keys, err = buildapi.NewKeys(seed); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func newReplica(t *testing.T, c Config) *replica {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, listener) }()
 	r := &replica{Service: s, url: "https://" + listener.Addr().String(), keys: c.Keys, log: log}
-	r.client = remote.NewClient(r.url, c.Keys)
+	r.client = buildapi.NewClient(r.url, c.Keys)
 	r.end = sync.OnceFunc(func() {
 		stop()
 		if err := <-served; err != nil {
@@ -151,7 +151,7 @@ func newReplica(t *testing.T, c Config) *replica {
 }
 
 // build orders a build and waits for its report.
-func (r *replica) build(t *testing.T, o remote.Order) (key string, report builder.Report) {
+func (r *replica) build(t *testing.T, o buildapi.Order) (key string, report builder.Report) {
 	t.Helper()
 	event, err := r.client.Build(t.Context(), o, nil)
 	if err != nil {
@@ -181,7 +181,7 @@ type answer struct {
 // fetch requests a binary like a pod.
 func (r *replica) fetch(t *testing.T, key string, seconds int) answer {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+remote.BinariesPath+key, nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+buildapi.BinariesPath+key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func (r *replica) binary(t *testing.T, key string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.keys.Verify(key, content, got.header.Get(remote.SignatureHeader)); err != nil {
+	if err := r.keys.Verify(key, content, got.header.Get(buildapi.SignatureHeader)); err != nil {
 		t.Errorf("the binary: %v", err)
 	}
 	return got.body

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"goless.io/builder"
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 // flood opens connections from 64 addresses, the number of pods that a tenant may have, and sends
@@ -63,7 +63,7 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 	probes := r.probes(t)
 	flood(t, r.address(), maxClients+64)
 	flood(t, probes, maxPlain+64)
-	key, report := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
+	key, report := r.build(t, buildapi.Order{Namespace: "team-a", Source: source(t, "")})
 	if report.Reason != builder.Built {
 		t.Errorf("the report: %+v, want Built", report)
 	}
@@ -91,7 +91,7 @@ func TestSlowStrangers(t *testing.T) {
 	}{
 		"Handshake": {plain, r.address(), "\x16\x03\x01\x40\x00"}, // announces 16 KiB of TLS data
 		"Head":      {secure, r.address(), "GET / HTTP/1.1\r\nHost: "},
-		"Order":     {secure, r.address(), "POST " + remote.BuildsPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"},
+		"Order":     {secure, r.address(), "POST " + buildapi.BuildsPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"},
 		"Chunks":    {secure, r.address(), "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n"},
 		"ProbeHead": {plain, probes, "GET /healthz HTTP/1.1\r\nHost: "},
 		"ProbeBody": {plain, probes, "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"},
@@ -129,9 +129,9 @@ func TestConnectionsOfStrangersEnd(t *testing.T) {
 		head, token string
 		goesOn      bool
 	}{
-		"Operator": {"POST " + remote.BuildsPath, r.keys.Token(), true},
-		"Pod":      {"GET " + remote.BinariesPath + key, r.keys.Capability(key), true},
-		"Stranger": {"GET " + remote.BinariesPath + key, r.keys.Capability("1"), false},
+		"Operator": {"POST " + buildapi.BuildsPath, r.keys.Token(), true},
+		"Pod":      {"GET " + buildapi.BinariesPath + key, r.keys.Capability(key), true},
+		"Stranger": {"GET " + buildapi.BinariesPath + key, r.keys.Capability("1"), false},
 		"Nothing":  {"GET /", r.keys.Token(), false},
 	} {
 		t.Run(name, func(t *testing.T) {

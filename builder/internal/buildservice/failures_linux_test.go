@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"goless.io/builder"
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 // TestDiskFull runs a store on a full disk, and then on one with some space.
@@ -27,7 +27,7 @@ func TestDiskFull(t *testing.T) {
 	})
 	r := newReplica(t, Config{Store: filepath.Join(dir, "store")}) // dir itself cannot be removed
 	t.Cleanup(r.end)                                               // before the disk is removed
-	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
 	if _, report := r.build(t, o); report.Reason != builder.BuildFailed || !strings.Contains(report.Message, "no space left on device") {
 		t.Errorf("the report: %+v, want BuildFailed, and that the disk is full", report)
 	}

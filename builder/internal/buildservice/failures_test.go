@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"goless.io/builder"
+	"goless.io/builder/buildapi"
 	"goless.io/builder/hostile"
-	"goless.io/builder/remote"
 )
 
 // TestBombs has a tenant order builds that exhaust memory or never end, while another tenant
@@ -40,7 +40,7 @@ func TestBombs(t *testing.T) {
 // bomb orders a hostile build and, while that runs, a simple one for another tenant.
 func (r *replica) bomb(t *testing.T, c hostile.Case) {
 	t.Helper()
-	o := remote.Order{Namespace: "team-a", Source: string(c.Source), Timeout: time.Minute, Memory: 64 << 30}
+	o := buildapi.Order{Namespace: "team-a", Source: string(c.Source), Timeout: time.Minute, Memory: 64 << 30}
 	if c.Reason == string(builder.BuildTimeout) {
 		o.Timeout = 5 * time.Second
 	}
@@ -50,7 +50,7 @@ func (r *replica) bomb(t *testing.T, c hostile.Case) {
 			t.Errorf("the report: %+v, want %s", report, c.Reason)
 		}
 	})
-	if _, report := r.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")}); report.Reason != builder.Built {
+	if _, report := r.build(t, buildapi.Order{Namespace: "team-b", Source: source(t, "")}); report.Reason != builder.Built {
 		t.Errorf("the report of the other: %+v, want Built", report)
 	}
 	building.Wait()
@@ -64,11 +64,11 @@ func TestLongBuildsDelayNobody(t *testing.T) {
 	var building sync.WaitGroup
 	for _, namespace := range []string{"team-a", "team-b"} {
 		for i := range 8 {
-			o := remote.Order{Namespace: namespace, Source: fmt.Sprintf("%s// %d\n", endless, i), Timeout: 10 * time.Minute}
+			o := buildapi.Order{Namespace: namespace, Source: fmt.Sprintf("%s// %d\n", endless, i), Timeout: 10 * time.Minute}
 			accepted := make(chan struct{})
 			accept := sync.OnceFunc(func() { close(accepted) })
 			building.Go(func() {
-				_, err := r.client.Build(ctx, o, func(remote.Event) { accept() })
+				_, err := r.client.Build(ctx, o, func(buildapi.Event) { accept() })
 				if err == nil {
 					t.Error("what does not end has ended")
 				}
@@ -77,7 +77,7 @@ func TestLongBuildsDelayNobody(t *testing.T) {
 		}
 	}
 	for i := range 2 {
-		o := remote.Order{Namespace: "team-c", Source: source(t, fmt.Sprintf("// %d\n", i))}
+		o := buildapi.Order{Namespace: "team-c", Source: source(t, fmt.Sprintf("// %d\n", i))}
 		if _, report := r.build(t, o); report.Reason != builder.Built {
 			t.Errorf("the report: %+v, want Built", report)
 		}
@@ -93,7 +93,7 @@ func TestLongBuildsDelayNobody(t *testing.T) {
 // again.
 func TestRestart(t *testing.T) {
 	r := newReplica(t, Config{})
-	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
 	key, _ := r.build(t, o)
 	r.end()
 	r = newReplica(t, Config{Store: r.config.Store})
@@ -107,7 +107,7 @@ func TestRestart(t *testing.T) {
 func TestResultsDeleted(t *testing.T) {
 	r := newReplica(t, Config{})
 	t.Setenv("TMPDIR", t.TempDir())
-	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
 	key, _ := r.build(t, o)
 	for _, deleted := range [][]string{{r.store.path(key)}, {r.config.Store, os.TempDir()}} {
 		for _, path := range deleted {
@@ -129,16 +129,16 @@ func TestResultsDeleted(t *testing.T) {
 // use another replica.
 func TestEndInBuild(t *testing.T) {
 	r := newReplica(t, Config{})
-	o := remote.Order{Namespace: "team-a", Source: endless}
+	o := buildapi.Order{Namespace: "team-a", Source: endless}
 	var waiting sync.WaitGroup
 	accepted := make(chan struct{})
 	accept := sync.OnceFunc(func() { close(accepted) })
 	waiting.Go(func() {
-		_, err := r.client.Build(t.Context(), o, func(remote.Event) { accept() })
+		_, err := r.client.Build(t.Context(), o, func(buildapi.Event) { accept() })
 		if err == nil || t.Context().Err() != nil {
 			t.Errorf("Build: %v, want an error because it has ended", err)
 		}
-		if _, isStatus := errors.AsType[*remote.StatusError](err); isStatus {
+		if _, isStatus := errors.AsType[*buildapi.StatusError](err); isStatus {
 			t.Errorf("Build: %v, want what says to ask again", err)
 		}
 	})
@@ -195,10 +195,10 @@ func TestBusy(t *testing.T) {
 		}
 	}
 	isBusy := func(err error) bool {
-		status, ok := errors.AsType[*remote.StatusError](err)
-		return ok && errors.Is(err, remote.ErrBusy) && status.RetryAfter > 0
+		status, ok := errors.AsType[*buildapi.StatusError](err)
+		return ok && errors.Is(err, buildapi.ErrBusy) && status.RetryAfter > 0
 	}
-	if _, err := r.client.Build(t.Context(), remote.Order{Namespace: "team-a", Source: source(t, "")}, nil); !isBusy(err) {
+	if _, err := r.client.Build(t.Context(), buildapi.Order{Namespace: "team-a", Source: source(t, "")}, nil); !isBusy(err) {
 		t.Errorf("Build for the namespace with the most: %v, want ErrBusy and when to come back", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -206,7 +206,7 @@ func TestBusy(t *testing.T) {
 	var asking sync.WaitGroup
 	accepted := make(chan struct{}, 2)
 	asking.Go(func() {
-		_, err := r.client.Build(ctx, remote.Order{Namespace: "team-d", Source: source(t, "// last\n")}, func(remote.Event) { accepted <- struct{}{} })
+		_, err := r.client.Build(ctx, buildapi.Order{Namespace: "team-d", Source: source(t, "// last\n")}, func(buildapi.Event) { accepted <- struct{}{} })
 		if !isBusy(err) {
 			t.Errorf("Build that was dropped: %v, want ErrBusy and when to come back", err)
 		}
@@ -214,7 +214,7 @@ func TestBusy(t *testing.T) {
 	<-accepted
 	modest, leave := context.WithCancel(t.Context())
 	defer leave()
-	_, err := r.client.Build(modest, remote.Order{Namespace: "team-z", Source: source(t, "")}, func(remote.Event) { leave() })
+	_, err := r.client.Build(modest, buildapi.Order{Namespace: "team-z", Source: source(t, "")}, func(buildapi.Event) { leave() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Build for a namespace that has nothing waiting: %v, want that it is accepted", err)
 	}

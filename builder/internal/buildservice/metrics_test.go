@@ -12,13 +12,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 func TestMetrics(t *testing.T) {
 	r := newReplica(t, Config{Version: "v1.2.3", Commit: "0123"})
-	key, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
-	r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "var x int = nil\n")})
+	key, _ := r.build(t, buildapi.Order{Namespace: "team-a", Source: source(t, "")})
+	r.build(t, buildapi.Order{Namespace: "team-a", Source: source(t, "var x int = nil\n")})
 	r.binary(t, key)
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

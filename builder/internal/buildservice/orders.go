@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 const (
@@ -49,8 +49,8 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	defer beating.Wait()
 	defer cancel()
 	if known, ok := s.store.find(key); ok {
-		answer.notify(remote.Event{Key: key})
-		answer.notify(remote.Event{Key: key, Report: known.Report})
+		answer.notify(buildapi.Event{Key: key})
+		answer.notify(buildapi.Event{Key: key, Report: known.Report})
 		return
 	}
 	if o.Key == "" && !s.builds.has(key) && s.passOn(ctx, key, o, answer.notify) {
@@ -59,7 +59,7 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	switch err := s.buildHere(ctx, key, o, answer.notify); {
 	case err == nil:
 	case answer.begun && errors.Is(err, errFull):
-		answer.notify(remote.Event{Key: key, Dropped: true})
+		answer.notify(buildapi.Event{Key: key, Dropped: true})
 	case answer.begun: // a client without a report orders again
 	case errors.Is(err, errEnding):
 		retryLater(w, http.StatusServiceUnavailable, err.Error())
@@ -70,13 +70,13 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 
 // buildHere builds in this replica and passes each event to notify until the build or ctx ends. A
 // cancelled build has no report. The error is errFull or errEnding.
-func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, notify func(remote.Event)) error {
+func (s *Service) buildHere(ctx context.Context, key string, o buildapi.Order, notify func(buildapi.Event)) error {
 	id, started, err := s.start(key, o)
 	if err != nil {
 		return err
 	}
 	defer s.builds.leave(id, started)
-	notify(remote.Event{Key: key})
+	notify(buildapi.Event{Key: key})
 	wait := time.NewTimer(turnTimeout)
 	defer wait.Stop()
 	begun := started.begun
@@ -84,16 +84,16 @@ func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, not
 		select {
 		case <-begun:
 			if begun = nil; !wait.Stop() { // the client has received a Waiting event
-				notify(remote.Event{Key: key})
+				notify(buildapi.Event{Key: key})
 			}
 		case <-wait.C:
-			notify(remote.Event{Key: key, Waiting: true})
+			notify(buildapi.Event{Key: key, Waiting: true})
 		case <-started.done:
 			if started.dropped {
 				return errFull
 			}
 			if started.report != nil {
-				notify(remote.Event{Key: key, Report: started.report})
+				notify(buildapi.Event{Key: key, Report: started.report})
 			}
 			return nil
 		case <-ctx.Done():
@@ -103,12 +103,12 @@ func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, not
 }
 
 // readOrder reads the body of a request, which must consist of exactly one order.
-func readOrder(w http.ResponseWriter, r *http.Request) (o remote.Order, err error) {
+func readOrder(w http.ResponseWriter, r *http.Request) (o buildapi.Order, err error) {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(orderTimeout)); err != nil {
 		return o, fmt.Errorf("setting the deadline: %w", err)
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, remote.MaxOrder))
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, buildapi.MaxOrder))
 	if err := decoder.Decode(&o); err != nil {
 		return o, err
 	}
@@ -131,7 +131,7 @@ type events struct {
 	begun bool // an event was written
 }
 
-func (e *events) notify(event remote.Event) {
+func (e *events) notify(event buildapi.Event) {
 	line, err := json.Marshal(event)
 	if err != nil {
 		e.cancel()
@@ -144,10 +144,10 @@ func (e *events) notify(event remote.Event) {
 	e.write(append(line, '\n'))
 }
 
-// keepAlive writes an empty line every remote.Heartbeat after the first event until ctx ends, so
+// keepAlive writes an empty line every buildapi.Heartbeat after the first event until ctx ends, so
 // that the client knows that the service is alive.
 func (e *events) keepAlive(ctx context.Context) {
-	ticker := time.NewTicker(remote.Heartbeat)
+	ticker := time.NewTicker(buildapi.Heartbeat)
 	defer ticker.Stop()
 	for {
 		select {

@@ -20,17 +20,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"goless.io/builder"
+	"goless.io/builder/buildapi"
 	"goless.io/builder/internal/compile"
 	"goless.io/builder/internal/toolchain"
-	"goless.io/builder/remote"
 )
 
 // TestBuild orders a build and checks that the binary equals that of an in-pod build.
 func TestBuild(t *testing.T) {
 	r := newReplica(t, Config{})
-	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
-	var told []remote.Event
-	last, err := r.client.Build(t.Context(), o, func(e remote.Event) { told = append(told, e) })
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
+	var told []buildapi.Event
+	last, err := r.client.Build(t.Context(), o, func(e buildapi.Event) { told = append(told, e) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestBuild(t *testing.T) {
 	if err := json.Unmarshal(last.Report, &report); err != nil || report.Reason != builder.Built {
 		t.Fatalf("the report: %s, %v", last.Report, err)
 	}
-	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Report: last.Report}}
+	want := []buildapi.Event{{Key: last.Key}, {Key: last.Key, Report: last.Report}}
 	if diff := cmp.Diff(want, told); diff != "" || len(last.Key) != 64 {
 		t.Errorf("events: -want +got\n%s", diff)
 	}
@@ -62,21 +62,21 @@ func TestBuild(t *testing.T) {
 
 func TestKey(t *testing.T) {
 	r := newReplica(t, Config{})
-	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
 	same := o
 	same.Timeout, same.Memory, same.Environment = 1, 1, map[string]string{}
 	if r.key(o) != r.key(same) {
 		t.Error("limits are part of the key")
 	}
 	others := map[string]string{r.key(o): "the order itself"}
-	for name, change := range map[string]func(o *remote.Order){
-		"a source":                    func(o *remote.Order) { o.Source += "\n" },
-		"a namespace":                 func(o *remote.Order) { o.Namespace = "team-b" },
-		"a module proxy":              func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "https://a.example"} },
-		"another module proxy":        func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "off"} },
-		"private modules":             func(o *remote.Order) { o.Environment = map[string]string{"GOPRIVATE": "off"} },
-		"private modules and a proxy": func(o *remote.Order) { o.Environment = map[string]string{"GOPRIVATE": "off", "GOPROXY": "off"} },
-		"one value like two":          func(o *remote.Order) { o.Environment = map[string]string{"GOPRIVATE": "off\nGOPROXY=off"} },
+	for name, change := range map[string]func(o *buildapi.Order){
+		"a source":                    func(o *buildapi.Order) { o.Source += "\n" },
+		"a namespace":                 func(o *buildapi.Order) { o.Namespace = "team-b" },
+		"a module proxy":              func(o *buildapi.Order) { o.Environment = map[string]string{"GOPROXY": "https://a.example"} },
+		"another module proxy":        func(o *buildapi.Order) { o.Environment = map[string]string{"GOPROXY": "off"} },
+		"private modules":             func(o *buildapi.Order) { o.Environment = map[string]string{"GOPRIVATE": "off"} },
+		"private modules and a proxy": func(o *buildapi.Order) { o.Environment = map[string]string{"GOPRIVATE": "off", "GOPROXY": "off"} },
+		"one value like two":          func(o *buildapi.Order) { o.Environment = map[string]string{"GOPRIVATE": "off\nGOPROXY=off"} },
 	} {
 		other := o
 		change(&other)
@@ -94,7 +94,7 @@ func TestKey(t *testing.T) {
 // which are part of the key of dependencies.
 func TestEnvironmentIsSorted(t *testing.T) {
 	r := newReplica(t, Config{})
-	o := remote.Order{Environment: map[string]string{"GOPROXY": "https://a.example", "GOSUMDB": "off", "GOPRIVATE": "b.example", "NO_PROXY": ".svc", "HTTPS_PROXY": "https://c.example"}}
+	o := buildapi.Order{Environment: map[string]string{"GOPROXY": "https://a.example", "GOSUMDB": "off", "GOPRIVATE": "b.example", "NO_PROXY": ".svc", "HTTPS_PROXY": "https://c.example"}}
 	want := r.builder(o).Toolchain.Network
 	for range 20 {
 		if diff := cmp.Diff(want, r.builder(o).Toolchain.Network); diff != "" {
@@ -105,7 +105,7 @@ func TestEnvironmentIsSorted(t *testing.T) {
 
 func TestOrdersBuildOnce(t *testing.T) {
 	r := newReplica(t, Config{})
-	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
 	var asking sync.WaitGroup
 	for range 20 {
 		asking.Go(func() {
@@ -134,7 +134,7 @@ func TestFailuresOfSources(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := remote.Order{Namespace: "team-a", Source: c.source}
+			o := buildapi.Order{Namespace: "team-a", Source: c.source}
 			before := len(r.log.builds(t))
 			for range 2 {
 				key, report := r.build(t, o)
@@ -157,7 +157,7 @@ func TestModulesAreAskedForAgain(t *testing.T) {
 	archive := "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n\nrequire example.com/none v1.0.0\n" +
 		"-- go.sum --\nexample.com/none v1.0.0 h1:MPQpqcFuBqEkfN8JhJ4LPgBpuqcAaWxSpEm0i1CqoRU=\n" +
 		"-- a.go --\n" + strings.Replace(header, "import", "import _ \"example.com/none\"\nimport", 1)
-	o := remote.Order{Namespace: "team-a", Source: archive, Environment: map[string]string{"GOPROXY": "off"}}
+	o := buildapi.Order{Namespace: "team-a", Source: archive, Environment: map[string]string{"GOPROXY": "off"}}
 	for range 2 {
 		if _, report := r.build(t, o); report.Reason != builder.CompileFailed {
 			t.Errorf("the report: %+v, want CompileFailed", report)
@@ -172,12 +172,12 @@ func TestModulesAreAskedForAgain(t *testing.T) {
 // timeout does not affect the other order.
 func TestLimitsAreNotShared(t *testing.T) {
 	r := newReplica(t, Config{})
-	for name, hasty := range map[string]remote.Order{
+	for name, hasty := range map[string]buildapi.Order{
 		"Time":   {Namespace: "team-a", Source: source(t, "// time\n"), Timeout: 1},
 		"Memory": {Namespace: "team-a", Source: source(t, "// memory\n"), Memory: 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			patient := remote.Order{Namespace: hasty.Namespace, Source: hasty.Source}
+			patient := buildapi.Order{Namespace: hasty.Namespace, Source: hasty.Source}
 			slots := hold(t, r.queue, r.config.Parallel) // until both have ordered
 			var asking sync.WaitGroup
 			orderBeside(t, r, &asking, hasty, "")
@@ -195,12 +195,12 @@ func TestLimitsAreNotShared(t *testing.T) {
 
 // orderBeside orders a build in the background and returns when the order is accepted. The report
 // must contain want.
-func orderBeside(t *testing.T, r *replica, asking *sync.WaitGroup, o remote.Order, want string) {
+func orderBeside(t *testing.T, r *replica, asking *sync.WaitGroup, o buildapi.Order, want string) {
 	t.Helper()
 	accepted := make(chan struct{})
 	accept := sync.OnceFunc(func() { close(accepted) })
 	asking.Go(func() {
-		event, err := r.client.Build(t.Context(), o, func(remote.Event) { accept() })
+		event, err := r.client.Build(t.Context(), o, func(buildapi.Event) { accept() })
 		if err != nil || !strings.Contains(string(event.Report), want) {
 			t.Errorf("with %s and %d bytes: %s, %v", o.Timeout, o.Memory, event.Report, err)
 		}
@@ -226,8 +226,8 @@ func hold(t *testing.T, q *queue, slots int) (taken []*queuedBuild) {
 func TestWaitingIsTold(t *testing.T) {
 	r := newReplica(t, Config{})
 	slots := hold(t, r.queue, r.config.Parallel)
-	var told []remote.Event
-	last, err := r.client.Build(t.Context(), remote.Order{Namespace: "team-a", Source: source(t, "")}, func(e remote.Event) {
+	var told []buildapi.Event
+	last, err := r.client.Build(t.Context(), buildapi.Order{Namespace: "team-a", Source: source(t, "")}, func(e buildapi.Event) {
 		told = append(told, e)
 		if e.Waiting {
 			for _, slot := range slots {
@@ -238,7 +238,7 @@ func TestWaitingIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Waiting: true}, {Key: last.Key}, {Key: last.Key, Report: last.Report}}
+	want := []buildapi.Event{{Key: last.Key}, {Key: last.Key, Waiting: true}, {Key: last.Key}, {Key: last.Key, Report: last.Report}}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("events: -want +got\n%s", diff)
 	}
@@ -264,7 +264,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Service{config: Config{Toolchain: c.toolchain, MaxTimeout: c.most, MaxMemory: 1 << 30}}
-			if timeout, memory := s.limits(remote.Order{Timeout: c.ordered}); timeout != c.want || memory != DefaultMemory {
+			if timeout, memory := s.limits(buildapi.Order{Timeout: c.ordered}); timeout != c.want || memory != DefaultMemory {
 				t.Errorf("limits: %s and %d bytes, want %s and %d", timeout, memory, c.want, DefaultMemory)
 			}
 		})
@@ -273,7 +273,7 @@ func TestLimits(t *testing.T) {
 
 func TestTimeoutIsNotRemembered(t *testing.T) {
 	r := newReplica(t, Config{MaxTimeout: 1e9})
-	o := remote.Order{Namespace: "team-a", Source: endless, Timeout: 3600e9}
+	o := buildapi.Order{Namespace: "team-a", Source: endless, Timeout: 3600e9}
 	for range 2 {
 		// The reason differs if concurrent tests use the processors.
 		if _, report := r.build(t, o); report.Reason != builder.BuildTimeout && !strings.HasPrefix(report.Message, compile.ErrBusy.Error()) {
@@ -289,7 +289,7 @@ func TestTimeoutIsNotRemembered(t *testing.T) {
 // both have left.
 func TestCancel(t *testing.T) {
 	r := newReplica(t, Config{})
-	o := remote.Order{Namespace: "team-a", Source: endless}
+	o := buildapi.Order{Namespace: "team-a", Source: endless}
 	var asking sync.WaitGroup
 	var cancels [2]context.CancelFunc
 	for i := range cancels {
@@ -298,7 +298,7 @@ func TestCancel(t *testing.T) {
 		accepted := make(chan struct{})
 		accept := sync.OnceFunc(func() { close(accepted) })
 		asking.Go(func() {
-			if _, err := r.client.Build(ctx, o, func(remote.Event) { accept() }); err == nil {
+			if _, err := r.client.Build(ctx, o, func(buildapi.Event) { accept() }); err == nil {
 				t.Error("what does not end has ended")
 			}
 		})
@@ -318,36 +318,36 @@ func TestCancel(t *testing.T) {
 
 func TestWrongRequests(t *testing.T) {
 	r := newReplica(t, Config{})
-	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
 	key, _ := r.build(t, o)
 	good := `{"namespace": "team-a", "source": "package p"}`
 	cases := map[string]struct {
 		method, path, token, body string
 		want                      int
 	}{
-		"NoToken":            {"POST", remote.BuildsPath, "", good, 401},
-		"WrongToken":         {"POST", remote.BuildsPath, r.keys.Token() + "x", good, 401},
-		"CapabilityAsToken":  {"POST", remote.BuildsPath, r.keys.Capability(key), good, 401},
-		"NoOrder":            {"POST", remote.BuildsPath, r.keys.Token(), "", 400},
-		"TwoOrders":          {"POST", remote.BuildsPath, r.keys.Token(), good + good, 400},
-		"TrailingBrace":      {"POST", remote.BuildsPath, r.keys.Token(), good + "}", 400},
-		"NoNamespace":        {"POST", remote.BuildsPath, r.keys.Token(), `{"source": "package p"}`, 400},
-		"NoSource":           {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a"}`, 400},
-		"OtherKey":           {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "team-a", "source": "package p", "key": "0"}`, 409},
-		"Environment":        {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a", "source": "package p", "environment": {"PATH": "/"}}`, 400},
-		"Timeout":            {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a", "source": "package p", "timeout": "soon"}`, 400},
-		"Large":              {"POST", remote.BuildsPath, r.keys.Token(), `{"source": "` + strings.Repeat("x", remote.MaxOrder) + `"}`, 400},
-		"GetBuilds":          {"GET", remote.BuildsPath, r.keys.Token(), "", 405},
-		"NoCapability":       {"GET", remote.BinariesPath + key, "", "", 403},
-		"OtherCapability":    {"GET", remote.BinariesPath + key, r.keys.Capability(strings.Repeat("0", 64)), "", 403},
-		"TokenAsCapability":  {"GET", remote.BinariesPath + key, r.keys.Token(), "", 403},
-		"Unknown":            {"GET", remote.BinariesPath + "0", r.keys.Capability("0"), "", 404},
-		"Escape":             {"GET", remote.BinariesPath + "..%2f..%2fetc%2fpasswd", r.keys.Capability("../../etc/passwd"), "", 404},
-		"List":               {"GET", remote.BinariesPath, r.keys.Token(), "", 404},
+		"NoToken":            {"POST", buildapi.BuildsPath, "", good, 401},
+		"WrongToken":         {"POST", buildapi.BuildsPath, r.keys.Token() + "x", good, 401},
+		"CapabilityAsToken":  {"POST", buildapi.BuildsPath, r.keys.Capability(key), good, 401},
+		"NoOrder":            {"POST", buildapi.BuildsPath, r.keys.Token(), "", 400},
+		"TwoOrders":          {"POST", buildapi.BuildsPath, r.keys.Token(), good + good, 400},
+		"TrailingBrace":      {"POST", buildapi.BuildsPath, r.keys.Token(), good + "}", 400},
+		"NoNamespace":        {"POST", buildapi.BuildsPath, r.keys.Token(), `{"source": "package p"}`, 400},
+		"NoSource":           {"POST", buildapi.BuildsPath, r.keys.Token(), `{"namespace": "a"}`, 400},
+		"OtherKey":           {"POST", buildapi.BuildsPath, r.keys.Token(), `{"namespace": "team-a", "source": "package p", "key": "0"}`, 409},
+		"Environment":        {"POST", buildapi.BuildsPath, r.keys.Token(), `{"namespace": "a", "source": "package p", "environment": {"PATH": "/"}}`, 400},
+		"Timeout":            {"POST", buildapi.BuildsPath, r.keys.Token(), `{"namespace": "a", "source": "package p", "timeout": "soon"}`, 400},
+		"Large":              {"POST", buildapi.BuildsPath, r.keys.Token(), `{"source": "` + strings.Repeat("x", buildapi.MaxOrder) + `"}`, 400},
+		"GetBuilds":          {"GET", buildapi.BuildsPath, r.keys.Token(), "", 405},
+		"NoCapability":       {"GET", buildapi.BinariesPath + key, "", "", 403},
+		"OtherCapability":    {"GET", buildapi.BinariesPath + key, r.keys.Capability(strings.Repeat("0", 64)), "", 403},
+		"TokenAsCapability":  {"GET", buildapi.BinariesPath + key, r.keys.Token(), "", 403},
+		"Unknown":            {"GET", buildapi.BinariesPath + "0", r.keys.Capability("0"), "", 404},
+		"Escape":             {"GET", buildapi.BinariesPath + "..%2f..%2fetc%2fpasswd", r.keys.Capability("../../etc/passwd"), "", 404},
+		"List":               {"GET", buildapi.BinariesPath, r.keys.Token(), "", 404},
 		"SomethingElse":      {"GET", "/", r.keys.Token(), "", 404},
 		"Health":             {"GET", "/healthz", "", "", 404},
-		"PutIsNotOffered":    {"PUT", remote.BinariesPath + key, r.keys.Token(), "", 405},
-		"DeleteIsNotOffered": {"DELETE", remote.BinariesPath + key, r.keys.Capability(key), "", 405},
+		"PutIsNotOffered":    {"PUT", buildapi.BinariesPath + key, r.keys.Token(), "", 405},
+		"DeleteIsNotOffered": {"DELETE", buildapi.BinariesPath + key, r.keys.Capability(key), "", 405},
 	}
 	transport := &http.Transport{TLSClientConfig: r.keys.ClientTLS()}
 	defer transport.CloseIdleConnections()
@@ -377,9 +377,9 @@ func TestWrongRequests(t *testing.T) {
 func TestStrangersMustNotWait(t *testing.T) {
 	r := newReplica(t, Config{})
 	for name, head := range map[string]string{
-		"Order":   "POST " + remote.BuildsPath + " HTTP/1.1",
-		"Binary":  "GET " + remote.BinariesPath + "0 HTTP/1.1",
-		"Pod":     "GET " + remote.BinariesPath + "0 HTTP/1.1\r\nAuthorization: Bearer " + r.keys.Capability("0"),
+		"Order":   "POST " + buildapi.BuildsPath + " HTTP/1.1",
+		"Binary":  "GET " + buildapi.BinariesPath + "0 HTTP/1.1",
+		"Pod":     "GET " + buildapi.BinariesPath + "0 HTTP/1.1\r\nAuthorization: Bearer " + r.keys.Capability("0"),
 		"Nothing": "POST / HTTP/1.1",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"runtime"
 	"testing"
 
+	"goless.io/builder/buildapi"
 	"goless.io/builder/internal/toolchain"
-	"goless.io/builder/remote"
 )
 
 // TestProcessors divides the processors between concurrent builds.
@@ -16,7 +16,7 @@ func TestProcessors(t *testing.T) {
 		}
 	}
 	s := &Service{config: Config{Toolchain: &toolchain.Toolchain{}, Parallel: runtime.GOMAXPROCS(0)}}
-	if got := s.builder(remote.Order{}).Toolchain.MaxProcessors(); got != 1 {
+	if got := s.builder(buildapi.Order{}).Toolchain.MaxProcessors(); got != 1 {
 		t.Errorf("a build may use %d processors, want 1", got)
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/tools/txtar"
 
-	"goless.io/builder/internal/dependencies"
+	"goless.io/builder/buildapi"
+	"goless.io/builder/internal/depcache"
 	"goless.io/builder/internal/sandbox"
-	"goless.io/builder/remote"
 )
 
 // The replicas share the work by rendezvous hashing. Each pair of a key and a replica has a hash,
@@ -111,7 +111,7 @@ func (s *Service) before(ctx context.Context, key string) []string {
 // affinityKey returns the key for ranking the replicas for an order. If the source requires
 // modules, the key is the same for all sources of the namespace with the same requirements, so that
 // the replica that has these modules builds them.
-func affinityKey(key string, o remote.Order) string {
+func affinityKey(key string, o buildapi.Order) string {
 	var requirements []string
 	for _, file := range txtar.Parse([]byte(o.Source)).Files {
 		if file.Name == "go.mod" || file.Name == "go.sum" {
@@ -121,7 +121,7 @@ func affinityKey(key string, o remote.Order) string {
 	if requirements == nil {
 		return key
 	}
-	return dependencies.Key(o.Namespace, requirements...)
+	return depcache.Key(o.Namespace, requirements...)
 }
 
 // weight returns the hash of a key and a replica.
@@ -133,7 +133,7 @@ func weight(key, address string) string {
 // passOn orders the build from the replicas that precede this one, one after another, until one
 // returns a report. It passes their events to notify, and reports whether a replica returned a
 // report or ctx has ended.
-func (s *Service) passOn(ctx context.Context, key string, o remote.Order, notify func(remote.Event)) bool {
+func (s *Service) passOn(ctx context.Context, key string, o buildapi.Order, notify func(buildapi.Event)) bool {
 	o.Key = key
 	for _, address := range s.before(ctx, affinityKey(key, o)) {
 		err := s.orderFrom(ctx, address, o, notify)
@@ -145,14 +145,14 @@ func (s *Service) passOn(ctx context.Context, key string, o remote.Order, notify
 	return false
 }
 
-func (s *Service) orderFrom(ctx context.Context, address string, o remote.Order, notify func(remote.Event)) error {
+func (s *Service) orderFrom(ctx context.Context, address string, o buildapi.Order, notify func(buildapi.Event)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := time.AfterFunc(acceptTimeout, func() {
 		cancel(fmt.Errorf("order not accepted within %s", acceptTimeout))
 	})
 	defer late.Stop()
-	_, err := s.orders.At("https://"+address).Build(ctx, o, func(event remote.Event) {
+	_, err := s.orders.At("https://"+address).Build(ctx, o, func(event buildapi.Event) {
 		late.Stop()
 		notify(event)
 	})
@@ -160,7 +160,7 @@ func (s *Service) orderFrom(ctx context.Context, address string, o remote.Order,
 }
 
 // newPeerClient returns a client that fetches binaries from other replicas.
-func newPeerClient(keys *remote.Keys) *http.Client {
+func newPeerClient(keys *buildapi.Keys) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig:       keys.ClientTLS(),
 		TLSHandshakeTimeout:   10 * time.Second,
@@ -216,7 +216,7 @@ func (s *Service) fetchAny(ctx context.Context, key string) error {
 func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+remote.BinariesPath+key, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+buildapi.BinariesPath+key, nil)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"goless.io/builder"
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 // A cluster is a group of replicas that know each other's addresses.
@@ -48,13 +48,13 @@ func (c *cluster) newReplica(t *testing.T) *replica {
 
 // newReplicas starts n replicas. It returns them in their order of preference for the order that it
 // returns.
-func (c *cluster) newReplicas(t *testing.T, n int) ([]*replica, remote.Order) {
+func (c *cluster) newReplicas(t *testing.T, n int) ([]*replica, buildapi.Order) {
 	t.Helper()
 	replicas := make([]*replica, n)
 	for i := range replicas {
 		replicas[i] = c.newReplica(t)
 	}
-	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
 	key := replicas[0].key(o)
 	slices.SortFunc(replicas, func(a, b *replica) int { return strings.Compare(weight(key, b.address()), weight(key, a.address())) })
 	return replicas, o
@@ -138,8 +138,8 @@ func TestReplicasPassEventsOn(t *testing.T) {
 	var c cluster
 	replicas, o := c.newReplicas(t, 2)
 	slots := hold(t, replicas[0].queue, replicas[0].config.Parallel)
-	var told []remote.Event
-	_, err := replicas[1].client.Build(t.Context(), o, func(e remote.Event) {
+	var told []buildapi.Event
+	_, err := replicas[1].client.Build(t.Context(), o, func(e buildapi.Event) {
 		told = append(told, e)
 		if e.Waiting {
 			for _, slot := range slots {
@@ -162,7 +162,7 @@ func TestReplicaCancels(t *testing.T) {
 	replicas, o := c.newReplicas(t, 2)
 	hold(t, replicas[0].queue, replicas[0].config.Parallel)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := replicas[1].client.Build(ctx, o, func(remote.Event) { cancel() })
+	_, err := replicas[1].client.Build(ctx, o, func(buildapi.Event) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Build: %v, want that it was cancelled", err)
 	}
@@ -180,7 +180,7 @@ func TestReplicaDiesInBuild(t *testing.T) {
 	accept := sync.OnceFunc(func() { close(accepted) })
 	var clients sync.WaitGroup
 	clients.Go(func() {
-		event, err := replicas[1].client.Build(t.Context(), o, func(remote.Event) { accept() })
+		event, err := replicas[1].client.Build(t.Context(), o, func(buildapi.Event) { accept() })
 		if err != nil || !strings.Contains(string(event.Report), `"Built"`) {
 			t.Errorf("Build: %s, %v", event.Report, err)
 		}
@@ -196,7 +196,7 @@ func TestReplicaDiesInBuild(t *testing.T) {
 // TestReplicaDoesNotAccept makes the preferred replica fail to accept an order. The next one
 // builds.
 func TestReplicaDoesNotAccept(t *testing.T) {
-	keys, err := remote.NewKeys(seed)
+	keys, err := buildapi.NewKeys(seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestReplicaDoesNotAccept(t *testing.T) {
 			r := newReplica(t, Config{Replicas: func(context.Context) (string, []string, error) {
 				return "", []string{first}, nil // the others precede
 			}})
-			if _, report := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")}); report.Reason != builder.Built {
+			if _, report := r.build(t, buildapi.Order{Namespace: "team-a", Source: source(t, "")}); report.Reason != builder.Built {
 				t.Errorf("the report: %+v, want Built", report)
 			}
 			building(t, []*replica{r}, 0)
@@ -287,12 +287,12 @@ func TestManyWaitForOneFetch(t *testing.T) {
 // TestPeerLies fetches a binary with the signature of another one.
 func TestPeerLies(t *testing.T) {
 	a, b := newReplica(t, Config{}), newReplica(t, Config{})
-	key, _ := a.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
-	other, _ := a.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")})
+	key, _ := a.build(t, buildapi.Order{Namespace: "team-a", Source: source(t, "")})
+	other, _ := a.build(t, buildapi.Order{Namespace: "team-b", Source: source(t, "")})
 	a.store.mu.Lock()
 	a.store.stored[key].Signature = a.store.stored[other].Signature
 	a.store.mu.Unlock()
-	if err := b.fetchFrom(t.Context(), a.address(), key); !errors.Is(err, remote.ErrSignature) {
+	if err := b.fetchFrom(t.Context(), a.address(), key); !errors.Is(err, buildapi.ErrSignature) {
 		t.Errorf("fetchFrom: %v, want ErrSignature", err)
 	}
 	if _, ok := b.store.find(key); ok {

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"goless.io/builder/buildapi"
 	"goless.io/builder/connlimit"
-	"goless.io/builder/remote"
 )
 
 const (
@@ -24,8 +24,8 @@ const (
 // handler serves the port for the operator and pods.
 func (s *Service) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+remote.BuildsPath, s.serveOrder)
-	mux.HandleFunc("GET "+remote.BinariesPath+"{key}", s.serveBinary)
+	mux.HandleFunc("POST "+buildapi.BuildsPath, s.serveOrder)
+	mux.HandleFunc("GET "+buildapi.BinariesPath+"{key}", s.serveBinary)
 	return mux
 }
 

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apply"
 	"goless.io/operator/internal/buildclient"
@@ -33,7 +33,7 @@ func TestOrdersStayWhileUndecided(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f"}}
 	key := client.ObjectKeyFromObject(fn)
 	t.Cleanup(func() { orders.Keep(key, nil) })
-	sent := remote.Order{Namespace: "team", Source: "package handlers\n"}
+	sent := buildapi.Order{Namespace: "team", Source: "package handlers\n"}
 	orders.Add(key, "sha256", sent, nil)
 
 	applier := &apply.Applier{Orders: orders}

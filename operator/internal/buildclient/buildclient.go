@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 )
@@ -56,7 +56,7 @@ type Orders struct {
 // An order is an order of a Function. It drops its source when the service has responded, because
 // many sources would use too much memory.
 type order struct {
-	remote.Order
+	buildapi.Order
 	load   Load
 	answer Answer
 	end    context.CancelFunc
@@ -88,7 +88,7 @@ func (o *Orders) Answers(fn types.NamespacedName) map[string]Answer {
 
 // Has reports whether there is an order for the source with this SHA-256 that is equal to wanted,
 // except for the source itself.
-func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted remote.Order) bool {
+func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted buildapi.Order) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.byFunction[fn][sha256]
@@ -102,7 +102,7 @@ func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted remote.Order
 // Add sends an order for a source of a Function. It replaces an order for the same source with
 // other limits. A failed build that may succeed later is ordered again with backoff, with the
 // source that load returns. For a successful build see Doubt.
-func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order, load Load) {
+func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted buildapi.Order, load Load) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byFunction[fn] == nil {

@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/buildclient/buildtest"
 )
 
 var (
 	fn    = types.NamespacedName{Namespace: "team", Name: "f"}
-	order = remote.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
+	order = buildapi.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
 )
 
 // load returns the source of order.
@@ -61,9 +61,9 @@ func (s *secrets) Create(_ context.Context, object client.Object, _ ...client.Cr
 	return nil
 }
 
-func (s *secrets) keys() (*remote.Keys, error) {
+func (s *secrets) keys() (*buildapi.Keys, error) {
 	if seed := s.seed.Load(); seed != nil {
-		return remote.NewKeys(*seed)
+		return buildapi.NewKeys(*seed)
 	}
 	return nil, fmt.Errorf("no seed yet")
 }
@@ -168,7 +168,7 @@ func TestOrder(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	b := start(t)
 	begin, hold := make(chan struct{}), make(chan struct{})
-	b.service.Set(t, func(remote.Order) buildtest.Reply {
+	b.service.Set(t, func(buildapi.Order) buildtest.Reply {
 		return buildtest.Reply{Begin: begin, Hold: hold, Report: buildtest.Built}
 	})
 	before := time.Now()
@@ -186,7 +186,7 @@ func TestWaiting(t *testing.T) {
 func TestSingleFlight(t *testing.T) {
 	b := start(t)
 	hold := make(chan struct{})
-	b.service.Set(t, func(remote.Order) buildtest.Reply {
+	b.service.Set(t, func(buildapi.Order) buildtest.Reply {
 		return buildtest.Reply{Hold: hold, Report: buildtest.Built}
 	})
 	b.ask()
@@ -210,7 +210,7 @@ func TestSingleFlight(t *testing.T) {
 // An order with other limits replaces the previous one.
 func TestChangedOrder(t *testing.T) {
 	b := start(t)
-	b.service.Set(t, func(o remote.Order) buildtest.Reply {
+	b.service.Set(t, func(o buildapi.Order) buildtest.Reply {
 		if o.Memory < 2<<20 {
 			return buildtest.Reply{Report: `{"reason":"BuildOutOfMemory"}`}
 		}
@@ -227,12 +227,12 @@ func TestChangedOrder(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	b.service.Set(t, func(remote.Order) buildtest.Reply {
+	b.service.Set(t, func(buildapi.Order) buildtest.Reply {
 		return buildtest.Reply{Report: `{"reason":"BuildFailed","message":"no space left"}`}
 	})
 	b.until(t, "it fails in the end", func(a buildclient.Answer) bool { return len(a.Report) > 0 && a.Binary == nil })
 	eventually(t, "it is tried again", func() bool { return len(b.service.Orders("team")) > 1 })
-	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: `{"reason":"CompileFailed"}`} })
+	b.service.Set(t, func(buildapi.Order) buildtest.Reply { return buildtest.Reply{Report: `{"reason":"CompileFailed"}`} })
 	b.until(t, "it does not compile", func(a buildclient.Answer) bool { return bytes.Contains(a.Report, []byte("CompileFailed")) })
 }
 
@@ -251,7 +251,7 @@ func TestTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := start(t)
-			b.service.Set(t, func(remote.Order) buildtest.Reply { return test.reply })
+			b.service.Set(t, func(buildapi.Order) buildtest.Reply { return test.reply })
 			first := b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
 			if !strings.HasPrefix(first.Trouble, "the build service is unavailable since 20") || !strings.Contains(first.Trouble, test.want) {
 				t.Errorf("it says %q", first.Trouble)
@@ -261,7 +261,7 @@ func TestTrouble(t *testing.T) {
 			if a := b.until(t, "there still is", func(a buildclient.Answer) bool { return a.Trouble != "" }); a.Trouble != first.Trouble {
 				t.Errorf("the words change: %q, %q", first.Trouble, a.Trouble)
 			}
-			b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: buildtest.Built} })
+			b.service.Set(t, func(buildapi.Order) buildtest.Reply { return buildtest.Reply{Report: buildtest.Built} })
 			if a := b.until(t, "it is built", isBuilt); a.Trouble != "" {
 				t.Errorf("it still says %q", a.Trouble)
 			}
@@ -273,10 +273,10 @@ func TestTrouble(t *testing.T) {
 func TestTroubleClearedWhileBuilding(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Status: http.StatusServiceUnavailable} })
+	b.service.Set(t, func(buildapi.Order) buildtest.Reply { return buildtest.Reply{Status: http.StatusServiceUnavailable} })
 	b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
 	hold := make(chan struct{})
-	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Hold: hold, Report: buildtest.Built} })
+	b.service.Set(t, func(buildapi.Order) buildtest.Reply { return buildtest.Reply{Hold: hold, Report: buildtest.Built} })
 	b.until(t, "the trouble is over", func(a buildclient.Answer) bool { return a.Trouble == "" })
 	close(hold)
 	b.until(t, "it is built", isBuilt)
@@ -287,7 +287,7 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	arrived := make(chan time.Time, 2)
-	b.service.Set(t, func(remote.Order) buildtest.Reply {
+	b.service.Set(t, func(buildapi.Order) buildtest.Reply {
 		arrived <- time.Now()
 		if len(arrived) == 1 {
 			return buildtest.Reply{Status: http.StatusTooManyRequests, RetryAfter: "1"}
@@ -306,11 +306,11 @@ func TestWrongService(t *testing.T) {
 	b := start(t)
 	b.until(t, "it is built", isBuilt)
 	b.Keep(fn, nil)
-	other, err := remote.NewKeys(make([]byte, remote.SeedSize))
+	other, err := buildapi.NewKeys(make([]byte, buildapi.SeedSize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rotated := make([]byte, remote.SeedSize)
+	rotated := make([]byte, buildapi.SeedSize)
 	b.secrets.seed.Store(&rotated) // rotated without a notification
 	b.service.Disconnect()
 	if a := b.until(t, "it is built with the new keys", isBuilt); a.Binary.PublicKey != other.Public() {
@@ -324,7 +324,7 @@ func TestWrongService(t *testing.T) {
 	if strings.Contains(a.Trouble, "->") {
 		t.Errorf("it says %q", a.Trouble)
 	}
-	strange, err := remote.NewKeys(bytes.Repeat([]byte{1}, remote.SeedSize))
+	strange, err := buildapi.NewKeys(bytes.Repeat([]byte{1}, buildapi.SeedSize))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +365,7 @@ func TestSeedCreatedOnce(t *testing.T) {
 	b := start(t)
 	eventually(t, "there is a seed", func() bool { return b.secrets.seed.Load() != nil })
 	seed := *b.secrets.seed.Load()
-	if len(seed) != remote.SeedSize || bytes.Equal(seed, make([]byte, remote.SeedSize)) {
+	if len(seed) != buildapi.SeedSize || bytes.Equal(seed, make([]byte, buildapi.SeedSize)) {
 		t.Errorf("the seed is %x", seed)
 	}
 	b.until(t, "it is built", isBuilt)
@@ -379,7 +379,7 @@ func TestStop(t *testing.T) {
 	s := &secrets{}
 	service := buildtest.New(s.keys)
 	t.Cleanup(service.Close)
-	service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Hold: make(chan struct{})} })
+	service.Set(t, func(buildapi.Order) buildtest.Reply { return buildtest.Reply{Hold: make(chan struct{})} })
 	orders := buildclient.New(&buildclient.Service{URL: service.URL, Namespace: "goless-system", Live: s, Client: s})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 )
@@ -108,7 +108,7 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		return answer, err
 	}
 	sent := time.Now()
-	event, err := connection.client.Build(ctx, sending, func(event remote.Event) {
+	event, err := connection.client.Build(ctx, sending, func(event buildapi.Event) {
 		if len(event.Report) > 0 {
 			return
 		}
@@ -152,7 +152,7 @@ func reason(report []byte) string {
 }
 
 // backoffAfter returns the backoff for the result of an attempt.
-func backoffAfter(o remote.Order, report []byte, err error) wait.Backoff {
+func backoffAfter(o buildapi.Order, report []byte, err error) wait.Backoff {
 	if err != nil {
 		return afterError
 	}
@@ -171,7 +171,7 @@ func backoffAfter(o remote.Order, report []byte, err error) wait.Backoff {
 
 // retryAfter returns the delay that a busy service requests, or 0 for other errors.
 func retryAfter(err error) time.Duration {
-	busy, ok := errors.AsType[*remote.StatusError](err)
+	busy, ok := errors.AsType[*buildapi.StatusError](err)
 	if !ok || busy.RetryAfter == 0 {
 		return 0
 	}
@@ -181,8 +181,8 @@ func retryAfter(err error) time.Duration {
 // cause describes an error without details that differ between attempts, such as ports or the
 // length of a queue.
 func cause(err error) string {
-	if refused, ok := errors.AsType[*remote.StatusError](err); ok {
-		if errors.Is(err, remote.ErrBusy) {
+	if refused, ok := errors.AsType[*buildapi.StatusError](err); ok {
+		if errors.Is(err, buildapi.ErrBusy) {
 			return "too many requests"
 		}
 		return fmt.Sprintf("status %d %s: %s", refused.Code, http.StatusText(refused.Code), refused.Message)

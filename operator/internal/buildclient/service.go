@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 const (
@@ -54,8 +54,8 @@ type Service struct {
 // connection is a client and its keys.
 type connection struct {
 	url    string
-	keys   *remote.Keys
-	client *remote.Client
+	keys   *buildapi.Keys
+	client *buildapi.Client
 }
 
 // ensureSeed creates the seed if it does not exist. It retries until ctx ends, unless the operator
@@ -82,18 +82,18 @@ func (s *Service) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := remote.NewKeys(seed)
+	keys, err := buildapi.NewKeys(seed)
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %q of %s: %w; delete it, and the operator creates another one", SecretName, s.Namespace, err)
 	}
-	s.last = &connection{url: s.URL, keys: keys, client: remote.NewClient(s.URL, keys)}
+	s.last = &connection{url: s.URL, keys: keys, client: buildapi.NewClient(s.URL, keys)}
 	return s.last, nil
 }
 
 // checkError drops a connection if its keys may be the cause of an error.
 func (s *Service) checkError(c *connection, err error) {
-	refused, isStatus := errors.AsType[*remote.StatusError](err)
-	if !errors.Is(err, remote.ErrSeed) && (!isStatus || refused.Code != http.StatusUnauthorized) {
+	refused, isStatus := errors.AsType[*buildapi.StatusError](err)
+	if !errors.Is(err, buildapi.ErrSeed) && (!isStatus || refused.Code != http.StatusUnauthorized) {
 		return
 	}
 	s.mu.Lock()
@@ -111,7 +111,7 @@ func (s *Service) seed(ctx context.Context) ([]byte, error) {
 	key := client.ObjectKeyFromObject(secret)
 	err := s.Live.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
-		seed := make([]byte, remote.SeedSize)
+		seed := make([]byte, buildapi.SeedSize)
 		_, _ = rand.Read(seed) // never fails
 		secret.Type, secret.Data = corev1.SecretTypeOpaque, map[string][]byte{seedKey: seed}
 		err = s.Client.Create(ctx, secret, client.DisableReadYourWritesConsistency)

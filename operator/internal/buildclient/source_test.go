@@ -7,27 +7,27 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 	"goless.io/operator/internal/buildclient/buildtest"
 )
 
 var (
 	fn     = types.NamespacedName{Namespace: "team", Name: "f"}
-	wanted = remote.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
+	wanted = buildapi.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
 )
 
 // start returns Orders for a service that replies with the report for each source. It consumes the
 // events until the end of the test.
 func start(t *testing.T, report map[string]string) (*Orders, *buildtest.Service) {
 	t.Helper()
-	keys, err := remote.NewKeys(make([]byte, remote.SeedSize))
+	keys, err := buildapi.NewKeys(make([]byte, buildapi.SeedSize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := buildtest.New(func() (*remote.Keys, error) { return keys, nil })
+	service := buildtest.New(func() (*buildapi.Keys, error) { return keys, nil })
 	t.Cleanup(service.Close)
-	service.Set(t, func(o remote.Order) buildtest.Reply { return buildtest.Reply{Report: report[o.Source]} })
-	orders := New(&Service{last: &connection{url: service.URL, keys: keys, client: remote.NewClient(service.URL, keys)}})
+	service.Set(t, func(o buildapi.Order) buildtest.Reply { return buildtest.Reply{Report: report[o.Source]} })
+	orders := New(&Service{last: &connection{url: service.URL, keys: keys, client: buildapi.NewClient(service.URL, keys)}})
 	ended := make(chan struct{})
 	go func() {
 		for {

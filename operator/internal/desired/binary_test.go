@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
@@ -44,7 +44,7 @@ func TestStrategy(t *testing.T) {
 // An order has the limits of the init container, and its modules.
 func TestOrder(t *testing.T) {
 	fn := function(everyField)
-	want := remote.Order{
+	want := buildapi.Order{
 		Namespace: "default", Source: fn.Spec.Function, Timeout: fn.Spec.Build.Timeout.Duration, Memory: 2 << 30,
 		Environment: map[string]string{"GOPROXY": "https://modules.example"},
 	}
@@ -52,7 +52,7 @@ func TestOrder(t *testing.T) {
 		t.Error(diff)
 	}
 	fn = function(func(*v1beta1.Function) {})
-	want = remote.Order{Namespace: "default", Source: fn.Spec.Function, Memory: 768 << 20}
+	want = buildapi.Order{Namespace: "default", Source: fn.Spec.Function, Memory: 768 << 20}
 	if diff := cmp.Diff(want, desired.Order(fn, configured)); diff != "" {
 		t.Error(diff)
 	}

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
+	"goless.io/builder/buildapi"
 	"goless.io/builder/handler"
-	"goless.io/builder/remote"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/settings"
 )
@@ -28,9 +28,9 @@ func Strategy(fn *v1beta1.Function, s settings.Settings) v1beta1.BuildStrategy {
 
 // Order returns the request to the build service: the same build, with the same limits, as in a
 // pod.
-func Order(fn *v1beta1.Function, s settings.Settings) remote.Order {
+func Order(fn *v1beta1.Function, s settings.Settings) buildapi.Order {
 	limits := *buildResources(fn, s).Limits
-	o := remote.Order{
+	o := buildapi.Order{
 		Namespace: fn.Namespace, Source: fn.Spec.Function,
 		Timeout: buildTimeout(fn, s), Memory: limits.Memory().Value(),
 	}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/buildclient/buildtest"
@@ -23,12 +23,12 @@ import (
 var service *buildtest.Service
 
 // serviceKeys are what the service reads from the mounted Secret.
-func serviceKeys() (*remote.Keys, error) {
+func serviceKeys() (*buildapi.Keys, error) {
 	var secret corev1.Secret
 	if err := cluster.Get(context.Background(), client.ObjectKey{Namespace: "goless-system", Name: "goless-build"}, &secret); err != nil {
 		return nil, err
 	}
-	return remote.NewKeys(secret.Data["seed"])
+	return buildapi.NewKeys(secret.Data["seed"])
 }
 
 func shared(fn *v1beta1.Function) { fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildShared} }
@@ -36,7 +36,7 @@ func shared(fn *v1beta1.Function) { fn.Spec.Build = &v1beta1.BuildSpec{Strategy:
 // replies makes the service give all orders a reply.
 func replies(t *testing.T, reply buildtest.Reply) {
 	t.Helper()
-	service.Set(t, func(remote.Order) buildtest.Reply { return reply })
+	service.Set(t, func(buildapi.Order) buildtest.Reply { return reply })
 }
 
 // The order goes out at once, and pods are made when it is known that they will have
@@ -66,7 +66,7 @@ func TestSharedCompilesFirst(t *testing.T) {
 	if got := variable(deployment, "FUNCTION_BINARY"); got != service.Key(order) {
 		t.Errorf("the binary is %q", got)
 	}
-	if want := (remote.Order{Namespace: fn.Namespace, Source: hello, Memory: 768 << 20}); cmp.Diff(want, order) != "" {
+	if want := (buildapi.Order{Namespace: fn.Namespace, Source: hello, Memory: 768 << 20}); cmp.Diff(want, order) != "" {
 		t.Errorf("the order is %+v", order)
 	}
 	status := get(t, fn).Status

@@ -1,5 +1,5 @@
 // Package builds is a fake build service. It implements the protocol of
-// goless.io/builder/remote, and can be slow, busy, broken or unavailable. It does not compile:
+// goless.io/builder/buildapi, and can be slow, busy, broken or unavailable. It does not compile:
 // a source that contains the word Broken fails.
 package builds
 
@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 
-	"goless.io/builder/remote"
-	"goless.io/builder/remote/remotetest"
+	"goless.io/builder/buildapi"
+	"goless.io/builder/buildapi/buildapitest"
 )
 
 const (
@@ -50,7 +50,7 @@ type Service struct {
 // Start starts a service. It calls seed for each connection.
 func Start(seed func(context.Context) ([]byte, error)) *Service {
 	s := &Service{seed: seed}
-	s.server = remotetest.NewServer(s.keys, s.build)
+	s.server = buildapitest.NewServer(s.keys, s.build)
 	s.URL = s.server.URL
 	return s
 }
@@ -69,15 +69,15 @@ func (s *Service) Feel(mood Mood) {
 	s.server.CloseClientConnections()
 }
 
-func (s *Service) keys(ctx context.Context) (*remote.Keys, error) {
+func (s *Service) keys(ctx context.Context) (*buildapi.Keys, error) {
 	seed, err := s.seed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return remote.NewKeys(seed)
+	return buildapi.NewKeys(seed)
 }
 
-func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Order) {
+func (s *Service) build(w http.ResponseWriter, r *http.Request, order buildapi.Order) {
 	s.mu.Lock()
 	mood := s.mood
 	s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 		io.WriteString(w, "<html>") //nolint:errcheck // the client may have disconnected
 		return
 	}
-	remotetest.Tell(w, remote.Event{Key: key})
+	buildapitest.Tell(w, buildapi.Event{Key: key})
 	switch mood {
 	case Forgetful:
 		panic(http.ErrAbortHandler)
@@ -107,5 +107,5 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 	if broken {
 		report = failed
 	}
-	remotetest.Tell(w, remote.Event{Key: key, Report: json.RawMessage(report)})
+	buildapitest.Tell(w, buildapi.Event{Key: key, Report: json.RawMessage(report)})
 }

@@ -1,5 +1,5 @@
 // Package buildtest provides a fake build service for tests. It implements the protocol of
-// goless.io/builder/remote over TLS and returns the replies that a test sets. The end-to-end tests
+// goless.io/builder/buildapi over TLS and returns the replies that a test sets. The end-to-end tests
 // use the real service.
 package buildtest
 
@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"goless.io/builder/remote"
-	"goless.io/builder/remote/remotetest"
+	"goless.io/builder/buildapi"
+	"goless.io/builder/buildapi/buildapitest"
 )
 
 // A Reply is the response to an order.
@@ -46,16 +46,16 @@ type Service struct {
 	server *httptest.Server
 
 	mu       sync.Mutex
-	reply    func(remote.Order) Reply
-	orders   []remote.Order
+	reply    func(buildapi.Order) Reply
+	orders   []buildapi.Order
 	canceled int
 	open     map[string]int
 }
 
 // New starts a service that uses the keys returned by keys. By default, every build succeeds.
-func New(keys func() (*remote.Keys, error)) *Service {
-	s := &Service{open: map[string]int{}, reply: func(remote.Order) Reply { return Reply{Report: Built} }}
-	s.server = remotetest.NewServer(func(context.Context) (*remote.Keys, error) { return keys() }, s.build)
+func New(keys func() (*buildapi.Keys, error)) *Service {
+	s := &Service{open: map[string]int{}, reply: func(buildapi.Order) Reply { return Reply{Report: Built} }}
+	s.server = buildapitest.NewServer(func(context.Context) (*buildapi.Keys, error) { return keys() }, s.build)
 	s.URL = s.server.URL
 	return s
 }
@@ -70,7 +70,7 @@ func (s *Service) Close() {
 func (s *Service) Disconnect() { s.server.CloseClientConnections() }
 
 // Set sets the replies until the end of the test.
-func (s *Service) Set(t *testing.T, reply func(remote.Order) Reply) {
+func (s *Service) Set(t *testing.T, reply func(buildapi.Order) Reply) {
 	t.Helper()
 	s.mu.Lock()
 	before := s.reply
@@ -84,10 +84,10 @@ func (s *Service) Set(t *testing.T, reply func(remote.Order) Reply) {
 }
 
 // Orders returns the orders of a namespace that were received so far.
-func (s *Service) Orders(namespace string) []remote.Order {
+func (s *Service) Orders(namespace string) []buildapi.Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []remote.Order
+	var all []buildapi.Order
 	for _, o := range s.orders {
 		if o.Namespace == namespace {
 			all = append(all, o)
@@ -111,12 +111,12 @@ func (s *Service) Open(namespace string) int {
 }
 
 // Key returns the key of the binary for an order.
-func (s *Service) Key(o remote.Order) string {
+func (s *Service) Key(o buildapi.Order) string {
 	sum := sha256.Sum256([]byte(o.Namespace + "\n" + o.Source))
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Order) {
+func (s *Service) build(w http.ResponseWriter, r *http.Request, order buildapi.Order) {
 	s.mu.Lock()
 	s.orders = append(s.orders, order)
 	s.open[order.Namespace]++
@@ -133,11 +133,11 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 		return
 	}
 	key := s.Key(order)
-	remotetest.Tell(w, remote.Event{Key: key})
+	buildapitest.Tell(w, buildapi.Event{Key: key})
 	if reply.Begin != nil {
-		remotetest.Tell(w, remote.Event{Key: key, Waiting: true})
+		buildapitest.Tell(w, buildapi.Event{Key: key, Waiting: true})
 		<-reply.Begin
-		remotetest.Tell(w, remote.Event{Key: key})
+		buildapitest.Tell(w, buildapi.Event{Key: key})
 	}
 	if reply.Hold != nil {
 		select {
@@ -150,6 +150,6 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 		}
 	}
 	if reply.Report != "" {
-		remotetest.Tell(w, remote.Event{Key: key, Report: json.RawMessage(reply.Report)})
+		buildapitest.Tell(w, buildapi.Event{Key: key, Report: json.RawMessage(reply.Report)})
 	}
 }

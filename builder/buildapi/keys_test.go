@@ -1,4 +1,4 @@
-package remote_test
+package buildapi_test
 
 import (
 	"bytes"
@@ -9,14 +9,14 @@ import (
 	"errors"
 	"testing"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
-func newKeys(t *testing.T, first byte) *remote.Keys {
+func newKeys(t *testing.T, first byte) *buildapi.Keys {
 	t.Helper()
-	seed := bytes.Repeat([]byte{1}, remote.SeedSize)
+	seed := bytes.Repeat([]byte{1}, buildapi.SeedSize)
 	seed[0] = first
-	keys, err := remote.NewKeys(seed)
+	keys, err := buildapi.NewKeys(seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestVerify(t *testing.T) {
 		"NotBase64":    keys.Verify("key", sum, "%"),
 		"Empty":        keys.Verify("key", sum, ""),
 	} {
-		if !errors.Is(err, remote.ErrSignature) {
+		if !errors.Is(err, buildapi.ErrSignature) {
 			t.Errorf("%s: %v, want ErrSignature", name, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestKeysDiffer(t *testing.T) {
 
 func TestSeedOfWrongSize(t *testing.T) {
 	for _, size := range []int{0, 31, 33} {
-		if _, err := remote.NewKeys(make([]byte, size)); err == nil {
+		if _, err := buildapi.NewKeys(make([]byte, size)); err == nil {
 			t.Errorf("NewKeys accepts %d bytes", size)
 		}
 	}

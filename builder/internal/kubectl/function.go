@@ -1,4 +1,4 @@
-package cluster
+package kubectl
 
 import (
 	"bytes"
@@ -87,7 +87,7 @@ func (f *Function) Is(kind string) bool { return f.Condition(kind).Status == "Tr
 const maxAnnotated = 200_000
 
 // Apply applies a manifest and returns the Functions in it.
-func (k *Kubectl) Apply(ctx context.Context, manifest []byte) ([]Function, error) {
+func (k *Client) Apply(ctx context.Context, manifest []byte) ([]Function, error) {
 	args := []string{"apply", "--output=json", "--filename=-"}
 	if len(manifest) > maxAnnotated {
 		args = append(args, "--server-side")
@@ -108,7 +108,7 @@ func (k *Kubectl) Apply(ctx context.Context, manifest []byte) ([]Function, error
 }
 
 // Get returns a Function.
-func (k *Kubectl) Get(ctx context.Context, name string) (*Function, error) {
+func (k *Client) Get(ctx context.Context, name string) (*Function, error) {
 	var f Function
 	if err := k.decode(ctx, &f, "get", kind, name); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (k *Kubectl) Get(ctx context.Context, name string) (*Function, error) {
 }
 
 // Names returns the names of the Functions in the namespace.
-func (k *Kubectl) Names(ctx context.Context) ([]string, error) {
+func (k *Client) Names(ctx context.Context) ([]string, error) {
 	var list struct{ Items []Function }
 	err := k.decode(ctx, &list, "get", kind)
 	names := make([]string, len(list.Items))
@@ -128,12 +128,12 @@ func (k *Kubectl) Names(ctx context.Context) ([]string, error) {
 }
 
 // Watch yields an event for each change of a Function.
-func (k *Kubectl) Watch(ctx context.Context, f *Function) iter.Seq2[Event[Function], error] {
+func (k *Client) Watch(ctx context.Context, f *Function) iter.Seq2[Event[Function], error] {
 	return watch[Function](ctx, k, kind, f.Metadata.Name, "--namespace="+f.Metadata.Namespace)
 }
 
 // Wake starts the first pod of a sleeping Function, like a request would.
-func (k *Kubectl) Wake(ctx context.Context, f *Function) error {
+func (k *Client) Wake(ctx context.Context, f *Function) error {
 	_, err := k.Output(ctx, nil, "scale", "deployment", f.Metadata.Name, "--replicas=1", "--current-replicas=0", "--namespace="+f.Metadata.Namespace)
 	return err
 }
@@ -141,7 +141,7 @@ func (k *Kubectl) Wake(ctx context.Context, f *Function) error {
 // AwaitEndpoints waits until the Service of a ready Function routes to its pods, and not to pods
 // that are being deleted, such as those of the previous version. This may be slightly later than
 // the Function becomes Ready.
-func (k *Kubectl) AwaitEndpoints(ctx context.Context, f *Function) error {
+func (k *Client) AwaitEndpoints(ctx context.Context, f *Function) error {
 	of := []string{"endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name=" + f.Status.Service, "--namespace=" + f.Metadata.Namespace}
 	for _, err := range watch[struct{}](ctx, k, of...) {
 		if err != nil {
@@ -157,7 +157,7 @@ func (k *Kubectl) AwaitEndpoints(ctx context.Context, f *Function) error {
 // leadsToLivingPods reports whether the EndpointSlices of a Service contain pods of a Function,
 // none of which is being deleted. Endpoints of the activators, which forward requests, have no pod
 // name.
-func (k *Kubectl) leadsToLivingPods(ctx context.Context, f *Function, of []string) (bool, error) {
+func (k *Client) leadsToLivingPods(ctx context.Context, f *Function, of []string) (bool, error) {
 	var slices struct {
 		Items []struct {
 			Endpoints []struct {

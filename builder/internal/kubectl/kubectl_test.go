@@ -1,4 +1,4 @@
-package cluster
+package kubectl
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestWatchEnds(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for event, err := range (&Kubectl{}).Watch(ctx, &Function{}) {
+	for event, err := range (&Client{}).Watch(ctx, &Function{}) {
 		if err != nil || event.Object.Metadata.Name != "hello" {
 			t.Fatalf("got %+v, %v, want the event of hello", event, err)
 		}

@@ -1,6 +1,6 @@
-// Package remotetest contains the common part of fakes of the build service: a server that checks
+// Package buildapitest contains the common part of fakes of the build service: a server that checks
 // keys and orders. Tests supply the responses. End-to-end tests use the real service.
-package remotetest
+package buildapitest
 
 import (
 	"context"
@@ -11,22 +11,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 // NewServer starts a TLS server that responds to orders with answer. It calls keys for each
 // connection and each order, because the keys may change. It responds to clients with other keys
 // with 401, and to invalid orders with 400.
-func NewServer(keys func(context.Context) (*remote.Keys, error), answer func(http.ResponseWriter, *http.Request, remote.Order)) *httptest.Server {
+func NewServer(keys func(context.Context) (*buildapi.Keys, error), answer func(http.ResponseWriter, *http.Request, buildapi.Order)) *httptest.Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+remote.BuildsPath, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+buildapi.BuildsPath, func(w http.ResponseWriter, r *http.Request) {
 		k, err := keys(r.Context())
 		if err != nil || r.Header.Get("Authorization") != "Bearer "+k.Token() {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
-		var order remote.Order
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, remote.MaxOrder)).Decode(&order); err != nil || order.Validate() != nil {
+		var order buildapi.Order
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, buildapi.MaxOrder)).Decode(&order); err != nil || order.Validate() != nil {
 			http.Error(w, "not an order", http.StatusBadRequest)
 			return
 		}
@@ -46,7 +46,7 @@ func NewServer(keys func(context.Context) (*remote.Keys, error), answer func(htt
 }
 
 // Tell sends an event immediately. It ignores errors, because some tests disconnect clients.
-func Tell(w http.ResponseWriter, e remote.Event) {
+func Tell(w http.ResponseWriter, e buildapi.Event) {
 	_ = json.NewEncoder(w).Encode(e)
 	_ = http.NewResponseController(w).Flush()
 }

@@ -1,7 +1,7 @@
-// Package cluster accesses a Kubernetes cluster through the user's kubectl, so that kubeconfigs,
+// Package kubectl accesses a Kubernetes cluster through the user's kubectl, so that kubeconfigs,
 // contexts, credentials and their plugins work as in kubectl. It handles the Functions of a cluster
 // and their pods, and prints nothing itself.
-package cluster
+package kubectl
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Kubectl runs kubectl.
-type Kubectl struct {
+// Client runs kubectl.
+type Client struct {
 	// Flags select the cluster and the namespace for all calls.
 	Flags []string
 
@@ -38,14 +38,14 @@ func (e *Error) Error() string { return "kubectl " + e.Command + ": " + e.Messag
 
 // Output returns what a call of kubectl prints. stdin may be nil. The error is an *Error if
 // kubectl fails.
-func (k *Kubectl) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+func (k *Client) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	err := k.Run(ctx, stdin, &out, args...)
 	return out.Bytes(), err
 }
 
 // Run runs kubectl, which writes to out. The error is like that of Output.
-func (k *Kubectl) Run(ctx context.Context, stdin io.Reader, out io.Writer, args ...string) error {
+func (k *Client) Run(ctx context.Context, stdin io.Reader, out io.Writer, args ...string) error {
 	cmd, err := k.command(ctx, args)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (k *Kubectl) Run(ctx context.Context, stdin io.Reader, out io.Writer, args 
 }
 
 // command prepares a call whose stderr wait reads.
-func (k *Kubectl) command(ctx context.Context, args []string) (*exec.Cmd, error) {
+func (k *Client) command(ctx context.Context, args []string) (*exec.Cmd, error) {
 	path, err := exec.LookPath("kubectl")
 	if err != nil {
 		return nil, errors.New("kubectl not found in PATH; install it, see https://kubernetes.io/docs/tasks/tools/")
@@ -73,7 +73,7 @@ func (k *Kubectl) command(ctx context.Context, args []string) (*exec.Cmd, error)
 var noise = regexp.MustCompile(`(?m)^[EIW]\d{4} .*\n?|; if you choose to ignore these errors, turn validation off with --validate=false`)
 
 // wait waits for the end of a call.
-func (k *Kubectl) wait(ctx context.Context, cmd *exec.Cmd) error {
+func (k *Client) wait(ctx context.Context, cmd *exec.Cmd) error {
 	err := cmd.Wait()
 	all := cmd.Stderr.(*bytes.Buffer).String()
 	said := strings.TrimSpace(cmp.Or(noise.ReplaceAllString(all, ""), all))
@@ -92,7 +92,7 @@ func (k *Kubectl) wait(ctx context.Context, cmd *exec.Cmd) error {
 }
 
 // decode decodes the JSON output of a call.
-func (k *Kubectl) decode(ctx context.Context, into any, args ...string) error {
+func (k *Client) decode(ctx context.Context, into any, args ...string) error {
 	out, err := k.Output(ctx, nil, append(args, "--output=json")...)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ const watchPeriod = time.Minute
 
 // watch yields the events of kubectl get for objects until ctx ends. After watchPeriod, or when the
 // API server ends the watch, it restarts and yields all existing objects again.
-func watch[T any](ctx context.Context, k *Kubectl, args ...string) iter.Seq2[Event[T], error] {
+func watch[T any](ctx context.Context, k *Client, args ...string) iter.Seq2[Event[T], error] {
 	args = append([]string{"get", "--watch", "--output-watch-events", "--output=json"}, args...)
 	return func(yield func(Event[T], error) bool) {
 		for {
@@ -128,7 +128,7 @@ func watch[T any](ctx context.Context, k *Kubectl, args ...string) iter.Seq2[Eve
 }
 
 // watchOnce runs one watch call. It reports whether more events are wanted after kubectl has ended.
-func watchOnce[T any](ctx context.Context, k *Kubectl, args []string, yield func(Event[T], error) bool) (bool, error) {
+func watchOnce[T any](ctx context.Context, k *Client, args []string, yield func(Event[T], error) bool) (bool, error) {
 	period, cancel := context.WithTimeout(ctx, watchPeriod)
 	defer cancel()
 	cmd, err := k.command(period, args)

@@ -1,4 +1,4 @@
-package cluster
+package kubectl
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 // Proxy returns a transport that sends requests to the Service of a Function until stop is called.
 // kubectl forwards them to the API server, which forwards them to a pod of the Service. Other users
 // of this machine cannot send requests through it.
-func (k *Kubectl) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, stop func(), err error) {
+func (k *Client) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "goless-proxy-")
 	if err != nil {
 		return nil, func() {}, fmt.Errorf("creating a directory for a socket: %w", err)
@@ -61,7 +61,7 @@ func CheckPath(path string) error {
 
 // serve starts kubectl proxy and returns when it serves. end stops it and waits until it has ended;
 // otherwise it would outlive this process. end is valid even after an error.
-func (k *Kubectl) serve(ctx context.Context, flags ...string) (end func(), err error) {
+func (k *Client) serve(ctx context.Context, flags ...string) (end func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd, err := k.command(ctx, append([]string{"proxy"}, flags...))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package remote implements the protocol of the build service: orders and events, keys and tokens,
+// Package buildapi implements the protocol of the build service: orders and events, keys and tokens,
 // and the client that the operator uses. The service itself is in package buildservice.
 //
 // All keys are derived from one seed that the operator and the service share. A pod has only the
 // public key and a capability, the token for one binary.
-package remote
+package buildapi
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package remote_test
+package buildapi_test
 
 import (
 	"encoding/json"
@@ -9,17 +9,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
 func TestOrderInJSON(t *testing.T) {
 	cases := map[string]struct {
-		order remote.Order
+		order buildapi.Order
 		want  string
 	}{
-		"Least": {remote.Order{Namespace: "a", Source: "package p"}, `{"namespace":"a","source":"package p"}`},
+		"Least": {buildapi.Order{Namespace: "a", Source: "package p"}, `{"namespace":"a","source":"package p"}`},
 		"All": {
-			remote.Order{Namespace: "a", Source: "<\u2028>", Timeout: 90 * time.Second, Memory: 1 << 30, Environment: map[string]string{"GOPROXY": "off"}},
+			buildapi.Order{Namespace: "a", Source: "<\u2028>", Timeout: 90 * time.Second, Memory: 1 << 30, Environment: map[string]string{"GOPROXY": "off"}},
 			`{"namespace":"a","source":"\u003c\u2028\u003e","timeout":90000000000,"memory":1073741824,"environment":{"GOPROXY":"off"}}`,
 		},
 	}
@@ -29,7 +29,7 @@ func TestOrderInJSON(t *testing.T) {
 			if err != nil || string(data) != c.want {
 				t.Errorf("it is %s, %v, want %s", data, err, c.want)
 			}
-			var back remote.Order
+			var back buildapi.Order
 			if err := json.Unmarshal(data, &back); err != nil {
 				t.Fatal(err)
 			}
@@ -41,22 +41,24 @@ func TestOrderInJSON(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := remote.Order{Namespace: "team-a", Source: "package p", Environment: map[string]string{"GOPROXY": "off", "NO_PROXY": ".svc"}}
+	good := buildapi.Order{Namespace: "team-a", Source: "package p", Environment: map[string]string{"GOPROXY": "off", "NO_PROXY": ".svc"}}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
-	bad := map[string]func(*remote.Order){
-		"Namespace":     func(o *remote.Order) { o.Namespace = "" },
-		"LongNamespace": func(o *remote.Order) { o.Namespace = strings.Repeat("a", 64) },
-		"TwoLines":      func(o *remote.Order) { o.Namespace = "a\nb" },
-		"Source":        func(o *remote.Order) { o.Source = "" },
-		"LongSource":    func(o *remote.Order) { o.Source = strings.Repeat("ä", 245761) },
-		"Timeout":       func(o *remote.Order) { o.Timeout = -1 },
-		"Memory":        func(o *remote.Order) { o.Memory = -1 },
-		"Variable":      func(o *remote.Order) { o.Environment = map[string]string{"GOFLAGS": "-toolexec=sh"} },
-		"FileProxy":     func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "https://a.example,FILE:///|off"} },
-		"FileSums":      func(o *remote.Order) { o.Environment = map[string]string{"GOSUMDB": "sum.example+key file:///"} },
-		"Value":         func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "a\x00b"} },
+	bad := map[string]func(*buildapi.Order){
+		"Namespace":     func(o *buildapi.Order) { o.Namespace = "" },
+		"LongNamespace": func(o *buildapi.Order) { o.Namespace = strings.Repeat("a", 64) },
+		"TwoLines":      func(o *buildapi.Order) { o.Namespace = "a\nb" },
+		"Source":        func(o *buildapi.Order) { o.Source = "" },
+		"LongSource":    func(o *buildapi.Order) { o.Source = strings.Repeat("ä", 245761) },
+		"Timeout":       func(o *buildapi.Order) { o.Timeout = -1 },
+		"Memory":        func(o *buildapi.Order) { o.Memory = -1 },
+		"Variable":      func(o *buildapi.Order) { o.Environment = map[string]string{"GOFLAGS": "-toolexec=sh"} },
+		"FileProxy": func(o *buildapi.Order) {
+			o.Environment = map[string]string{"GOPROXY": "https://a.example,FILE:///|off"}
+		},
+		"FileSums": func(o *buildapi.Order) { o.Environment = map[string]string{"GOSUMDB": "sum.example+key file:///"} },
+		"Value":    func(o *buildapi.Order) { o.Environment = map[string]string{"GOPROXY": "a\x00b"} },
 	}
 	for name, spoil := range bad {
 		o := good
@@ -71,7 +73,7 @@ func FuzzOrder(f *testing.F) {
 	f.Add([]byte(`{"namespace":"a","source":"package p","timeout":90000000000,"memory":1,"environment":{"GOPROXY":"off"}}`))
 	f.Add([]byte(`{"namespace":"a","source":"\ud800","timeout":-0}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var o, back remote.Order
+		var o, back buildapi.Order
 		if json.Unmarshal(data, &o) != nil || o.Validate() != nil {
 			return
 		}

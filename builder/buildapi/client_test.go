@@ -1,4 +1,4 @@
-package remote_test
+package buildapi_test
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"goless.io/builder/remote"
+	"goless.io/builder/buildapi"
 )
 
-var order = remote.Order{Namespace: "team-a", Source: "package p", Timeout: time.Minute}
+var order = buildapi.Order{Namespace: "team-a", Source: "package p", Timeout: time.Minute}
 
 // serve starts a server that has the keys and responds to orders with answer. Package buildservice
 // tests the real server with the same client.
-func serve(t *testing.T, keys *remote.Keys, answer http.HandlerFunc) (url string) {
+func serve(t *testing.T, keys *buildapi.Keys, answer http.HandlerFunc) (url string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(answer)
 	config, err := keys.ServerTLS()
@@ -40,8 +40,8 @@ func TestClient(t *testing.T) {
 	connections := map[string]bool{}
 	url := serve(t, keys, func(w http.ResponseWriter, r *http.Request) {
 		connections[r.RemoteAddr] = true
-		var got remote.Order
-		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.URL.Path != remote.BuildsPath || r.Header.Get("Authorization") != "Bearer "+keys.Token() {
+		var got buildapi.Order
+		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.URL.Path != buildapi.BuildsPath || r.Header.Get("Authorization") != "Bearer "+keys.Token() {
 			t.Errorf("the request: %s, %v, %v", r.URL, r.Header, err)
 		}
 		if diff := cmp.Diff(order, got); diff != "" {
@@ -52,14 +52,14 @@ func TestClient(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	})
-	client := remote.NewClient(url+"/", keys)
+	client := buildapi.NewClient(url+"/", keys)
 	for range 3 {
-		var told []remote.Event
-		last, err := client.Build(t.Context(), order, func(e remote.Event) { told = append(told, e) })
+		var told []buildapi.Event
+		last, err := client.Build(t.Context(), order, func(e buildapi.Event) { told = append(told, e) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []remote.Event{{Key: "K"}, {Key: "K", Waiting: true}, {Key: "K", Report: json.RawMessage(`{"reason":"Built"}`)}}
+		want := []buildapi.Event{{Key: "K"}, {Key: "K", Waiting: true}, {Key: "K", Report: json.RawMessage(`{"reason":"Built"}`)}}
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("events: -want +got\n%s", diff)
 		}
@@ -82,27 +82,27 @@ func TestClientErrors(t *testing.T) {
 			w.Header().Set("Retry-After", "7")
 			http.Error(w, "too many\nbuilds", http.StatusTooManyRequests)
 		}, func(err error) bool {
-			status, ok := errors.AsType[*remote.StatusError](err)
-			return ok && errors.Is(err, remote.ErrBusy) && status.RetryAfter == 7*time.Second && status.Message == "too many builds"
+			status, ok := errors.AsType[*buildapi.StatusError](err)
+			return ok && errors.Is(err, buildapi.ErrBusy) && status.RetryAfter == 7*time.Second && status.Message == "too many builds"
 		}},
 		"Dropped": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, `{"key":"K"}`+"\n"+`{"key":"K","dropped":true}`+"\n")
 			},
 			func(err error) bool {
-				status, ok := errors.AsType[*remote.StatusError](err)
-				return ok && errors.Is(err, remote.ErrBusy) && status.RetryAfter == time.Second
+				status, ok := errors.AsType[*buildapi.StatusError](err)
+				return ok && errors.Is(err, buildapi.ErrBusy) && status.RetryAfter == time.Second
 			},
 		},
 		"Ending": {
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
-			func(err error) bool { return errors.Is(err, remote.ErrBusy) },
+			func(err error) bool { return errors.Is(err, buildapi.ErrBusy) },
 		},
 		"Refused": {
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
 			func(err error) bool {
-				status, ok := errors.AsType[*remote.StatusError](err)
-				return ok && status.Code == 401 && !errors.Is(err, remote.ErrBusy)
+				status, ok := errors.AsType[*buildapi.StatusError](err)
+				return ok && status.Code == 401 && !errors.Is(err, buildapi.ErrBusy)
 			},
 		},
 		"NoReport": {
@@ -121,7 +121,7 @@ func TestClientErrors(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := remote.NewClient(serve(t, keys, c.answer), keys).Build(t.Context(), order, nil)
+			_, err := buildapi.NewClient(serve(t, keys, c.answer), keys).Build(t.Context(), order, nil)
 			if err == nil || !c.check(err) {
 				t.Errorf("Build: %v", err)
 			}
@@ -131,11 +131,11 @@ func TestClientErrors(t *testing.T) {
 
 func TestClientKnowsTheService(t *testing.T) {
 	url := serve(t, newKeys(t, 2), func(http.ResponseWriter, *http.Request) { t.Error("the order was sent") })
-	_, err := remote.NewClient(url, newKeys(t, 1)).Build(t.Context(), order, nil)
+	_, err := buildapi.NewClient(url, newKeys(t, 1)).Build(t.Context(), order, nil)
 	if err == nil {
 		t.Error("Build talks to a server with another seed")
 	}
-	if _, ok := errors.AsType[*remote.StatusError](err); ok {
+	if _, ok := errors.AsType[*buildapi.StatusError](err); ok {
 		t.Errorf("Build: %v, want an error before any answer", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestClientWithoutService(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := remote.NewClient("https://"+address, newKeys(t, 1)).Build(t.Context(), order, nil); err == nil {
+	if _, err := buildapi.NewClient("https://"+address, newKeys(t, 1)).Build(t.Context(), order, nil); err == nil {
 		t.Error("Build needs no service")
 	}
 }
@@ -164,7 +164,7 @@ func TestClientEndsWithItsContext(t *testing.T) {
 		close(gone)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := remote.NewClient(url, newKeys(t, 1)).Build(ctx, order, func(remote.Event) { cancel() })
+	_, err := buildapi.NewClient(url, newKeys(t, 1)).Build(ctx, order, func(buildapi.Event) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Build: %v, want that it was cancelled", err)
 	}

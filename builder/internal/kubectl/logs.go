@@ -1,4 +1,4 @@
-package cluster
+package kubectl
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ func selector(f *Function) []string {
 }
 
 // pods returns the pods of a Function, including those that are being deleted.
-func (k *Kubectl) pods(ctx context.Context, f *Function) ([]pod, error) {
+func (k *Client) pods(ctx context.Context, f *Function) ([]pod, error) {
 	var list struct{ Items []pod }
 	err := k.decode(ctx, &list, append([]string{"get"}, selector(f)...)...)
 	return list.Items, err
@@ -52,7 +52,7 @@ func (k *Kubectl) pods(ctx context.Context, f *Function) ([]pod, error) {
 
 // Logs writes the logs of all pods of a Function to the writers that open returns, one pod after
 // another, the oldest first. It reports false if there are none.
-func (k *Kubectl) Logs(ctx context.Context, f *Function, open func() io.WriteCloser) (bool, error) {
+func (k *Client) Logs(ctx context.Context, f *Function, open func() io.WriteCloser) (bool, error) {
 	pods, err := k.pods(ctx, f)
 	if err != nil {
 		return false, err
@@ -71,7 +71,7 @@ func (k *Kubectl) Logs(ctx context.Context, f *Function, open func() io.WriteClo
 
 // FollowLogs writes the logs of the pods of a Function, including new pods, until ctx ends. It
 // writes a warning for a log that cannot be read, and continues with the others.
-func (k *Kubectl) FollowLogs(ctx context.Context, f *Function, open func() io.WriteCloser) error {
+func (k *Client) FollowLogs(ctx context.Context, f *Function, open func() io.WriteCloser) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -95,7 +95,7 @@ func (k *Kubectl) FollowLogs(ctx context.Context, f *Function, open func() io.Wr
 	return nil
 }
 
-func (k *Kubectl) log(ctx context.Context, f *Function, p *pod, out io.WriteCloser, flags ...string) error {
+func (k *Client) log(ctx context.Context, f *Function, p *pod, out io.WriteCloser, flags ...string) error {
 	args := append([]string{"logs", p.Metadata.Name, "--container=" + container, "--namespace=" + f.Metadata.Namespace}, flags...)
 	err := k.Run(ctx, nil, out, args...)
 	if closed := out.Close(); err == nil {

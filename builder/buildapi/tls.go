@@ -1,4 +1,4 @@
-package remote
+package buildapi
 
 import (
 	"crypto/ed25519"
