@@ -61,9 +61,9 @@ type Builder struct {
 type Result struct {
 	compile.Result
 
-	// Unkept is the error of caching the dependencies of this build in Dependencies, which only
+	// CacheError is the error of caching the dependencies of this build in Dependencies, which only
 	// makes the next build slower. It is nil on success.
-	Unkept error
+	CacheError error
 }
 
 // Build compiles src and writes the binary to the absolute path output, whose directory must exist.
@@ -78,7 +78,7 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	unfinished := output + ".unfinished"
 	defer os.Remove(unfinished) //nolint:errcheck // it is gone when all went well
 	var compiled *compile.Result
-	var unkept error
+	var cacheErr error
 	err := b.prepare(ctx, src, func(p *prepared) (err error) {
 		compiled, err = compile.Build(ctx, p.tools, compile.Options{
 			Program: p.program,
@@ -94,7 +94,7 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 			return err
 		}
 		compiled.Warnings = append(compiled.Warnings, overridden(p.program)...)
-		unkept = b.saveDependencies(p)
+		cacheErr = b.saveDependencies(p)
 		return nil
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	}
 	slices.SortFunc(compiled.Warnings, handler.Diagnostic.Compare)
 	compiled.Duration = time.Since(started)
-	return &Result{Result: *compiled, Unkept: unkept}, nil
+	return &Result{Result: *compiled, CacheError: cacheErr}, nil
 }
 
 // WithProgram validates src, generates the program around it, fetches the modules that it requires,

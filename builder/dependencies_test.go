@@ -209,7 +209,7 @@ func TestDependenciesAreNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Unkept == nil {
+	if result.CacheError == nil {
 		t.Error("it does not say that nothing is kept")
 	}
 }

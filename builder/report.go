@@ -81,10 +81,10 @@ func NewReport(b *Builder, took time.Duration, err error) Report {
 	return r
 }
 
-// Lasts reports whether another build of the source would have the same outcome. If a source with a
+// IsFinal reports whether another build of the source would have the same outcome. If a source with a
 // go.mod fails, another build may succeed: a version may be published later, or another module
 // proxy may provide it.
-func (r Report) Lasts(source []byte) bool {
+func (r Report) IsFinal(source []byte) bool {
 	switch r.Reason {
 	case Built:
 		return true
@@ -101,8 +101,8 @@ func (r Report) Lasts(source []byte) bool {
 func (r *Report) AddWarnings(built *Result) {
 	r.Warnings = built.Warnings
 	r.Omitted += built.Omitted
-	if built.Unvetted != nil {
-		r.Message += line("; go vet did not finish, so its warnings are missing: " + built.Unvetted.Error())
+	if built.VetError != nil {
+		r.Message += line("; go vet did not finish, so its warnings are missing: " + built.VetError.Error())
 	}
 }
 

@@ -56,7 +56,7 @@ func TestReport(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			report := builder.NewReport(c.builder, 412345*time.Microsecond, c.err)
-			report.AddWarnings(&builder.Result{Result: compile.Result{Warnings: c.warnings, Unvetted: c.unvetted}})
+			report.AddWarnings(&builder.Result{Result: compile.Result{Warnings: c.warnings, VetError: c.unvetted}})
 			got, err := report.Marshal()
 			if err != nil {
 				t.Fatal(err)

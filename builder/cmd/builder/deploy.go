@@ -55,7 +55,7 @@ The command uses kubectl, with its kubeconfig and credentials.`,
 
 type deploy struct {
 	diagnostics
-	toCluster
+	clusterFlags
 	name    string
 	timeout time.Duration
 }
@@ -146,7 +146,7 @@ func (d *deploy) refused(functions []*input.Function, err error) error {
 		message = function.Mentions(message)
 	}
 	d.messages = append(d.messages, message)
-	d.worsen(exitUsage)
+	d.raiseExitCode(exitUsage)
 	if isRefusal.MatchString(message) {
 		d.code = exitSource
 	}
@@ -217,7 +217,7 @@ func (w *waiter) tell(what string) {
 func (w *waiter) failed(function *kubectl.Function) {
 	ready, build := function.Condition(kubectl.Ready), function.Status.Build
 	code, why := exitUsage, ready.String()
-	if ready.IsOwnFault() {
+	if ready.IsFunctionError() {
 		code = exitSource
 		w.add(w.function, format.Error, build.Diagnostics)
 		w.omitted += build.Omitted
@@ -225,7 +225,7 @@ func (w *waiter) failed(function *kubectl.Function) {
 			why = ready.Reason // the message contains only the diagnostics
 		}
 	}
-	w.worsen(code)
+	w.raiseExitCode(code)
 	w.tell(w.function.Mentions(why))
 	if function.Is(kubectl.Available) {
 		w.notef("%s: the previous version continues to serve", w.applied.Metadata.Name)

@@ -127,13 +127,13 @@ func (d *diagnostics) fail(function *input.Function, err error) {
 	case len(found) > 0:
 		d.add(function, format.Error, found)
 		d.omitted += omitted
-		d.worsen(exitSource)
+		d.raiseExitCode(exitSource)
 	case isSource:
 		d.messages = append(d.messages, err.Error())
-		d.worsen(exitSource)
+		d.raiseExitCode(exitSource)
 	default:
 		d.messages = append(d.messages, err.Error())
-		d.worsen(exitUsage)
+		d.raiseExitCode(exitUsage)
 	}
 }
 
@@ -158,7 +158,7 @@ func (d *diagnostics) add(function *input.Function, severity format.Severity, fo
 	}
 }
 
-func (d *diagnostics) worsen(code exit) { d.code = max(d.code, code) }
+func (d *diagnostics) raiseExitCode(code exit) { d.code = max(d.code, code) }
 
 // end prints all diagnostics and returns the error of the command.
 func (d *diagnostics) end() error {

@@ -145,7 +145,7 @@ func (f *fixer) show(edits []input.Edit) {
 	for _, edit := range edits {
 		_, err := f.out.Write(diff.Diff(edit.Path+".orig", edit.Old, edit.Path, edit.New))
 		f.fail(nil, err)
-		f.worsen(exitSource)
+		f.raiseExitCode(exitSource)
 	}
 }
 

@@ -59,7 +59,7 @@ the API server forwards the request to the Service.`,
 
 type invoke struct {
 	streams
-	toCluster
+	clusterFlags
 	method, data, event string
 	headers             []string
 }

@@ -8,13 +8,13 @@ import (
 	"goless.io/builder/internal/kubectl"
 )
 
-// toCluster contains the flags that select a cluster and a namespace. They have the same names and
+// clusterFlags contains the flags that select a cluster and a namespace. They have the same names and
 // meaning as those of kubectl.
-type toCluster struct {
+type clusterFlags struct {
 	namespace, context, kubeconfig string
 }
 
-func (c *toCluster) addFlags(cmd *cobra.Command) {
+func (c *clusterFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "`namespace` of the Function (default: the namespace of the context)")
 	cmd.Flags().StringVar(&c.context, "context", "", "`name` of the context in the kubeconfig (default: the current one)")
 	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: that of kubectl)")
@@ -22,7 +22,7 @@ func (c *toCluster) addFlags(cmd *cobra.Command) {
 
 // kubectl returns a client that runs kubectl with the flags. Warnings of kubectl are written to
 // warnings.
-func (c *toCluster) kubectl(warnings io.Writer) *kubectl.Client {
+func (c *clusterFlags) kubectl(warnings io.Writer) *kubectl.Client {
 	k := &kubectl.Client{Warnings: warnings}
 	for _, flag := range []struct{ name, value string }{{"namespace", c.namespace}, {"context", c.context}, {"kubeconfig", c.kubeconfig}} {
 		if flag.value != "" {
@@ -33,7 +33,7 @@ func (c *toCluster) kubectl(warnings io.Writer) *kubectl.Client {
 }
 
 // completeFunctions completes an argument with the names of the Functions in the namespace.
-func (c *toCluster) completeFunctions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c *clusterFlags) completeFunctions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -41,7 +41,7 @@ The command uses kubectl, with its kubeconfig and credentials.`,
 
 type logs struct {
 	streams
-	toCluster
+	clusterFlags
 	follow bool
 }
 

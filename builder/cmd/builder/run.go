@@ -83,7 +83,7 @@ type runner struct {
 	down    error           // why current does not run, or nil
 	retry   backoff
 	again   <-chan time.Time // when to restart current; nil while it runs
-	faulty  bool             // whether complain has reported errors of the input
+	faulty  bool             // whether reportErrors has reported errors of the input
 	address string           // last address that was announced
 }
 
@@ -151,9 +151,9 @@ func (r *runner) reachable(of *net.TCPAddr) string {
 	return net.JoinHostPort(r.config.Host, strconv.Itoa(of.Port))
 }
 
-// complain prints the errors of the input and the consequences. If no version runs, responses to
+// reportErrors prints the errors of the input and the consequences. If no version runs, responses to
 // requests contain the errors.
-func (r *runner) complain() {
+func (r *runner) reportErrors() {
 	r.faulty = true
 	found := r.found()
 	if err := r.print(); err != nil {

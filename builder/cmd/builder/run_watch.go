@@ -96,7 +96,7 @@ func (r *runner) reload(ctx context.Context) {
 	if function != nil && r.build(ctx, function) {
 		r.announce(time.Since(began))
 	} else if ctx.Err() == nil {
-		r.complain()
+		r.reportErrors()
 	}
 }
 

@@ -60,7 +60,7 @@ func (t *tests) all(ctx context.Context, path string) error {
 	for _, function := range t.read(path) {
 		err := t.function(ctx, function)
 		if errors.Is(err, compile.ErrTestFailed) {
-			t.worsen(exitSource) // the output of the tests contains the error
+			t.raiseExitCode(exitSource) // the output of the tests contains the error
 			continue
 		}
 		t.fail(function, err)

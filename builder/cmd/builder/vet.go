@@ -51,7 +51,7 @@ func (c *compiler) vetFunction(ctx context.Context, function *input.Function) er
 		if len(findings) > 0 {
 			c.add(function, format.Warning, findings)
 			c.omitted += omitted
-			c.worsen(exitSource)
+			c.raiseExitCode(exitSource)
 		}
 		return err
 	})

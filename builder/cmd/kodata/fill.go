@@ -190,7 +190,7 @@ func verify(ctx context.Context, tools *toolchain.Toolchain) error {
 		output := filepath.Join(work, "server")
 		result, err := compile.Build(ctx, &sealed, compile.Options{Program: smallest, Output: output, Timeout: time.Minute, Vet: true})
 		if err == nil {
-			err = result.Unvetted
+			err = result.VetError
 		}
 		if err != nil {
 			return fmt.Errorf("building a function with it: %w", err)

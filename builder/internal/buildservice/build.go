@@ -39,7 +39,7 @@ func (s *Service) start(key string, o buildapi.Order) (jobID, *job, error) {
 			case <-slot.dropped:
 				j.dropped = true
 				return
-			case <-slot.turn:
+			case <-slot.started:
 			}
 			close(j.begun)
 			if known, ok := s.store.find(key); ok { // a build with other limits has stored it
@@ -67,7 +67,7 @@ func (s *Service) build(ctx context.Context, key string, o buildapi.Order, waite
 	}
 	if report.Reason == builder.Built && waited >= turnTimeout {
 		built := "built in " + report.Duration
-		report.Message = strings.Replace(report.Message, built, built+" after waiting "+waited.Round(time.Second).String()+" for its turn", 1)
+		report.Message = strings.Replace(report.Message, built, built+" after waiting "+waited.Round(time.Second).String()+" in the queue", 1)
 	}
 	s.logBuild(ctx, key, o, report, time.Since(started), waited)
 	if ctx.Err() != nil {
@@ -144,13 +144,13 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 	switch {
 	case report.Reason == builder.Built:
 		report.AddWarnings(built)
-		if built.Unkept != nil {
-			s.config.Log.Warn("cannot keep dependencies for the next build", "key", short(key), "error", built.Unkept)
+		if built.CacheError != nil {
+			s.config.Log.Warn("cannot keep dependencies for the next build", "key", short(key), "error", built.CacheError)
 		}
 		if err := s.storeResult(key, o.Namespace, report, binary); err != nil {
 			return failed(err)
 		}
-	case report.Lasts([]byte(o.Source)):
+	case report.IsFinal([]byte(o.Source)):
 		if err := s.storeResult(key, o.Namespace, report, ""); err != nil {
 			s.config.Log.Warn("cannot store a failed build", "key", short(key), "error", err)
 		}

@@ -53,7 +53,7 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 		answer.notify(buildapi.Event{Key: key, Report: known.Report})
 		return
 	}
-	if o.Key == "" && !s.builds.has(key) && s.passOn(ctx, key, o, answer.notify) {
+	if o.Key == "" && !s.builds.has(key) && s.forward(ctx, key, o, answer.notify) {
 		return
 	}
 	switch err := s.buildHere(ctx, key, o, answer.notify); {

@@ -216,7 +216,7 @@ func hold(t *testing.T, q *queue, slots int) (taken []*queuedBuild) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-slot.turn
+		<-slot.started
 		taken = append(taken, slot)
 	}
 	return taken
@@ -242,7 +242,7 @@ func TestWaitingIsTold(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("events: -want +got\n%s", diff)
 	}
-	if message := `"message":"built in [0-9.]+m?s after waiting [0-9]+s for its turn"`; !regexp.MustCompile(message).Match(last.Report) {
+	if message := `"message":"built in [0-9.]+m?s after waiting [0-9]+s in the queue"`; !regexp.MustCompile(message).Match(last.Report) {
 		t.Errorf("the report is %s, want %s", last.Report, message)
 	}
 }

@@ -73,7 +73,7 @@ type queuedBuild struct {
 	long      bool // may take longer than the default timeout
 	order     int
 	begun     time.Time     // when the build started
-	turn      chan struct{} // closed when the build starts
+	started   chan struct{} // closed when the build starts
 	dropped   chan struct{} // closed when the build is dropped in favor of another namespace's
 }
 
@@ -93,7 +93,7 @@ func (q *queue) enter(namespace string, bytes int, long bool) (*queuedBuild, err
 		return nil, errFull
 	}
 	q.entered++
-	t := &queuedBuild{namespace: namespace, bytes: bytes, long: long, order: q.entered, turn: make(chan struct{}), dropped: make(chan struct{})}
+	t := &queuedBuild{namespace: namespace, bytes: bytes, long: long, order: q.entered, started: make(chan struct{}), dropped: make(chan struct{})}
 	q.waiting[namespace] = append(q.waiting[namespace], t)
 	q.sum.add(1, bytes)
 	q.next(time.Now())
@@ -182,7 +182,7 @@ func (q *queue) next(now time.Time) {
 		q.free--
 		q.running[t] = true
 		t.begun = now
-		close(t.turn)
+		close(t.started)
 	}
 }
 

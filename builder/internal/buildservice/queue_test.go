@@ -28,7 +28,7 @@ func enter(t *testing.T, q *queue, namespaces string) []*queuedBuild {
 
 func begun(slot *queuedBuild) bool {
 	select {
-	case <-slot.turn:
+	case <-slot.started:
 		return true
 	default:
 		return false
@@ -97,7 +97,7 @@ func build(ctx context.Context, t *testing.T, q *queue, namespace string, takes 
 	}
 	defer q.leave(slot)
 	select {
-	case <-slot.turn:
+	case <-slot.started:
 		waited = time.Since(entered)
 	case <-ctx.Done():
 		return 0

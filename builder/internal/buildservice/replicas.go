@@ -130,10 +130,10 @@ func weight(key, address string) string {
 	return string(sum[:])
 }
 
-// passOn orders the build from the replicas that precede this one, one after another, until one
+// forward orders the build from the replicas that precede this one, one after another, until one
 // returns a report. It passes their events to notify, and reports whether a replica returned a
 // report or ctx has ended.
-func (s *Service) passOn(ctx context.Context, key string, o buildapi.Order, notify func(buildapi.Event)) bool {
+func (s *Service) forward(ctx context.Context, key string, o buildapi.Order, notify func(buildapi.Event)) bool {
 	o.Key = key
 	for _, address := range s.before(ctx, affinityKey(key, o)) {
 		err := s.orderFrom(ctx, address, o, notify)

@@ -151,7 +151,7 @@ func TestReplicasPassEventsOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(told) != 4 || !told[1].Waiting || told[2].Waiting {
-		t.Errorf("events: %+v, want those of a build that has waited for its turn", told)
+		t.Errorf("events: %+v, want those of a queued build", told)
 	}
 	building(t, replicas, 0)
 }

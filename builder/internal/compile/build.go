@@ -92,8 +92,8 @@ type Result struct {
 	Warnings []handler.Diagnostic
 	Omitted  int
 
-	// Unvetted is the reason why requested Warnings are missing, such as a timeout of go vet.
-	Unvetted error
+	// VetError is the reason why requested Warnings are missing, such as a timeout of go vet.
+	VetError error
 }
 
 // Build compiles a program to a static binary. The error is a *handler.Error if the author of the
@@ -136,7 +136,7 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 			return nil, fmt.Errorf("copying the binary: %w", copied)
 		}
 		kept := min(len(warnings), maxWarnings)
-		return &Result{Duration: took, PeakMemory: r.PeakMemory(), Warnings: warnings[:kept], Omitted: len(warnings) - kept, Unvetted: unvetted}, nil
+		return &Result{Duration: took, PeakMemory: r.PeakMemory(), Warnings: warnings[:kept], Omitted: len(warnings) - kept, VetError: unvetted}, nil
 	case r == nil || ctx.Err() != nil:
 		return nil, err
 	default:

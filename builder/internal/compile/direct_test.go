@@ -129,8 +129,8 @@ func buildAndVet(t *testing.T, tools *toolchain.Toolchain, p *program.Program, w
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(warnings, text(result.Warnings)); diff != "" || result.Unvetted != nil {
-		t.Errorf("warnings: %v, -want +got\n%s", result.Unvetted, diff)
+	if diff := cmp.Diff(warnings, text(result.Warnings)); diff != "" || result.VetError != nil {
+		t.Errorf("warnings: %v, -want +got\n%s", result.VetError, diff)
 	}
 	binary, err := os.ReadFile(output)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestHijacked(t *testing.T) {
 				where, _, _ := strings.Cut(attack, " ")
 				built := where == "none" || where == "findings"
 				vetted := where == "none"
-				if (err == nil) != built || err == nil && (result.Unvetted == nil) != vetted {
+				if (err == nil) != built || err == nil && (result.VetError == nil) != vetted {
 					t.Fatalf("Build: %+v, %v, want a binary: %t, findings: %t", result, err, built, vetted)
 				}
 				checkOutput(t, output, built)

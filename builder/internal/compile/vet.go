@@ -50,7 +50,7 @@ func Vet(ctx context.Context, t *toolchain.Toolchain, b Options) (findings []han
 	if err != nil {
 		return nil, 0, err
 	}
-	return result.Warnings, result.Omitted, result.Unvetted
+	return result.Warnings, result.Omitted, result.VetError
 }
 
 // A vetting is a run of go vet in the background.

@@ -160,8 +160,8 @@ func TestBuildTellsOfMissingWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Unvetted == nil || len(result.Warnings) > 0 {
-		t.Errorf("the warnings are %v, and missing because of %v", result.Warnings, result.Unvetted)
+	if result.VetError == nil || len(result.Warnings) > 0 {
+		t.Errorf("the warnings are %v, and missing because of %v", result.Warnings, result.VetError)
 	}
 }
 

@@ -254,17 +254,17 @@ func parsePlace(place string) (at handler.Import) {
 // FaultsError returns the error for the faults of a program: a *handler.Error with those that the
 // author can fix; if there are none, an ErrFetch; nil if there are no faults.
 func FaultsError(faults []Fault) error {
-	var mend, wait []handler.Diagnostic
+	var fixable, wait []handler.Diagnostic
 	for _, f := range faults {
 		if f.Fetch {
 			wait = append(wait, f.Diagnostic)
 		} else {
-			mend = append(mend, f.Diagnostic)
+			fixable = append(fixable, f.Diagnostic)
 		}
 	}
 	switch {
-	case len(mend) > 0:
-		return NewError(mend)
+	case len(fixable) > 0:
+		return NewError(fixable)
 	case len(wait) > 1:
 		return fmt.Errorf("%w: %s (and %d more)", ErrFetch, wait[0].Message, len(sorted(wait))-1)
 	case len(wait) > 0:

@@ -195,9 +195,9 @@ func (k *Client) leadsToLivingPods(ctx context.Context, f *Function, of []string
 	return leads, nil
 }
 
-// IsOwnFault reports whether Ready is false because of the Function itself, and not because of its
+// IsFunctionError reports whether Ready is false because of the Function itself, and not because of its
 // environment.
-func (c Condition) IsOwnFault() bool {
+func (c Condition) IsFunctionError() bool {
 	switch c.Reason {
 	case "InvalidSource", "InvalidSpec", "CompileFailed", "BuildTimeout", "BuildOutOfMemory", "CrashLooping":
 		return true

@@ -144,7 +144,7 @@ func (v *validator) checkSpec(ctx context.Context, fn *v1beta1.Function) (field.
 	if wrongClass != nil {
 		found.Spec = append(found.Spec, wrongClass)
 	}
-	return slices.Concat(found.Spec, found.Excess), nil
+	return slices.Concat(found.Spec, found.LimitErrors), nil
 }
 
 // added returns the errors that are not in before. The value of a field with an error may change,

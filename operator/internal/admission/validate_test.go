@@ -60,7 +60,7 @@ func TestPermissionDelay(t *testing.T) {
 func TestOldErrorsIgnored(t *testing.T) {
 	wrong := func(fn *v1beta1.Function) field.ErrorList {
 		found := validation.Spec(fn, settings.Settings{Function: settings.Function{MaxReplicas: 5}})
-		return slices.Concat(found.Spec, found.Excess)
+		return slices.Concat(found.Spec, found.LimitErrors)
 	}
 	old := &v1beta1.Function{}
 	old.Name, old.Spec.Replicas, old.Spec.Function = "a", new(int32(9)), "package p"

@@ -52,7 +52,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		}),
 		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_admissions_total",
-			Help: "Admission reviews of Functions and FunctionClasses by result: Allowed, Refused, or Unjudged (allowed without validation).",
+			Help: "Admission reviews of Functions and FunctionClasses by result: Allowed, Refused, or NotValidated (allowed without validation).",
 		}, []string{"answer"}),
 	}
 	for _, answer := range []string{Allowed, Denied, NotValidated} {
@@ -70,7 +70,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 const (
 	Allowed      = "Allowed"
 	Denied       = "Refused"
-	NotValidated = "Unjudged" // allowed with a warning, because of a defect of the operator
+	NotValidated = "NotValidated" // allowed with a warning, because of a defect of the operator
 )
 
 // RecordAdmission counts an answer of the admission webhook: Allowed, Denied or NotValidated.

@@ -62,7 +62,7 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
 		Answers: o.Orders.Answers(client.ObjectKeyFromObject(fn)), RevisionsInUse: map[string]bool{},
 	}
-	functionClass, err := o.judge(ctx, fn, s)
+	functionClass, err := o.resolveClass(ctx, fn, s)
 	if err != nil {
 		return nil, err
 	}
@@ -76,10 +76,10 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	return s, nil
 }
 
-// judge determines the settings of a Function, validates it and returns its class. If the class or
+// resolveClass determines the settings of a Function, validates it and returns its class. If the class or
 // the rights of the account cannot be read, the error is the CheckErr of a Function with a new
 // spec. For other Functions it is returned, and the status of the spec is kept.
-func (o *Observer) judge(ctx context.Context, fn *v1beta1.Function, s *Snapshot) (*v1beta1.FunctionClass, error) {
+func (o *Observer) resolveClass(ctx context.Context, fn *v1beta1.Function, s *Snapshot) (*v1beta1.FunctionClass, error) {
 	functionClass, wrongClass, classErr := o.Classes.Of(ctx, fn)
 	if classErr != nil {
 		classErr = fmt.Errorf("finding the FunctionClass: %w", classErr)

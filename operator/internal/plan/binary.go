@@ -37,10 +37,10 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 	case has == nil:
 		return answer.Binary, &BuildService{Answer: answer}
 	case !available:
-		if answer.Binary == nil && !p.starved() { // a failed newer build does not affect this binary
+		if answer.Binary == nil && !p.fetchFailed() { // a failed newer build does not affect this binary
 			answer.Report = nil
 		}
-		return p.fetchable(has, answer), &BuildService{Answer: answer, Running: true}
+		return p.podBinary(has, answer), &BuildService{Answer: answer, Running: true}
 	case answer.Binary == nil: // likewise
 		return has, &BuildService{Running: true}
 	}
@@ -82,22 +82,22 @@ func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 	}
 }
 
-// fetchable returns the binary for pods that have one and are not all available. It returns the
+// podBinary returns the binary for pods that have one and are not all available. It returns the
 // binary in the answer of the build service if they can no longer fetch theirs. If some pods serve,
 // that is known only when others fail to fetch it: replicas of the build service may have two
 // versions, whose binaries differ.
-func (p *planner) fetchable(has *desired.Binary, answer buildclient.Answer) *desired.Binary {
+func (p *planner) podBinary(has *desired.Binary, answer buildclient.Answer) *desired.Binary {
 	switch {
 	case answer.Binary == nil:
 		return has
-	case p.seen.Deployment.Status.ReadyReplicas == 0, answer.Binary.PublicKey != has.PublicKey, p.starved():
+	case p.seen.Deployment.Status.ReadyReplicas == 0, answer.Binary.PublicKey != has.PublicKey, p.fetchFailed():
 		return answer.Binary
 	}
 	return has
 }
 
-// starved reports whether a pod of the Deployment's template cannot fetch its binary.
-func (p *planner) starved() bool {
+// fetchFailed reports whether a pod of the Deployment's template cannot fetch its binary.
+func (p *planner) fetchFailed() bool {
 	return slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
 		return desired.TemplateOf(&pod) == desired.TemplateOf(&p.seen.Deployment.Spec.Template) && workload.CannotFetchBinary(&pod)
 	})

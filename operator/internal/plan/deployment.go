@@ -88,7 +88,7 @@ func (p *planner) frozenTemplate(fn *v1beta1.Function, want *appsv1ac.Deployment
 	has := desired.BinaryIn(frozen)
 	binary := has
 	if has != nil && !workload.AllAvailable(p.seen.Deployment) {
-		binary = p.fetchable(has, p.order(older))
+		binary = p.podBinary(has, p.order(older))
 	}
 	if p.imageLost(frozen) || binary != nil && *binary != *has {
 		return desired.Deployment(older, p.settings, p.values, binary)

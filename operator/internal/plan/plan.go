@@ -26,9 +26,9 @@ type Plan struct {
 	// is applied.
 	Problem *validation.Problem
 
-	// OverCeilings reports the fields of the spec that exceed the maximums of the cluster; nil if
+	// OverLimits reports the fields of the spec that exceed the maximums of the cluster; nil if
 	// there are none. These fields are applied with the maximum.
-	OverCeilings *validation.Problem
+	OverLimits *validation.Problem
 
 	// AutoscalerConflict reports the HorizontalPodAutoscalers of other owners that scale the
 	// Deployment; nil if there are none. The operator does not change the number of replicas then.
@@ -129,7 +129,7 @@ func (p *planner) objects(fn *v1beta1.Function) {
 
 // planObjects plans the objects of a Function with a valid source.
 func (p *planner) planObjects(fn *v1beta1.Function) {
-	p.OverCeilings = validation.InvalidSpec(p.seen.Verdict.Excess)
+	p.OverLimits = validation.InvalidSpec(p.seen.Verdict.LimitErrors)
 	p.Source, p.Service = fn, desired.Service(fn)
 	if p.resolveValuesHash() {
 		p.Deployment, p.BuildService = p.deployment(fn)

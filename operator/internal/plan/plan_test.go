@@ -226,7 +226,7 @@ func TestDeployment(t *testing.T) {
 		"Mended":           {begin(t, shared, first).serving(binary, 1).change(second).answer(buildclient.Answer{Report: broken}).change(first), first, binary, 1, nil},
 		"Unreported":       {begin(t, shared, first).serving(binary, 1).with(unreported).answer(buildclient.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
 		"Steady":           {steady(), first, binary, 3, []string{first}},
-		"SteadyAndStarved": {steady().pod(starved), first, other, 3, []string{first}},
+		"SteadyAndStarved": {steady().pod(fetchFailed), first, other, 3, []string{first}},
 		"BrokenAndLost":    {begin(t, shared, first).serving(binary, 0).change(second).answer(buildclient.Answer{Report: broken}).answerOf(first, rebuilt), first, other, 1, []string{second, first}},
 		"StoppedAndTold":   {begin(t, shared, first).with(scale(0)).serving(binary, 0), first, binary, 0, nil},
 		"StoppedAndFailed": {begin(t, shared, first).with(scale(0)).serving(binary, 0).with(failed), first, binary, 0, nil},
@@ -282,8 +282,8 @@ func TestReportOfARebuild(t *testing.T) {
 			"ScalesUp":       {scaled(2), false},
 			"Starts":         {scaled(2).pod(corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}), false},
 			"StartsFromNone": {scaled(0), false},
-			"Starved":        {scaled(2).pod(starved), true},
-			"AllStarved":     {scaled(0).pod(starved), true},
+			"Starved":        {scaled(2).pod(fetchFailed), true},
+			"AllStarved":     {scaled(0).pod(fetchFailed), true},
 			"Complete":       {scaled(3).with(unreported).answer(buildclient.Answer{Report: report}), false},
 			"OtherSource":    {scaled(2).change(second).answer(buildclient.Answer{Report: report}), true},
 		} {
@@ -294,8 +294,8 @@ func TestReportOfARebuild(t *testing.T) {
 	}
 }
 
-// starved is a container whose launcher could not fetch its binary.
-var starved = corev1.ContainerStatus{LastTerminationState: corev1.ContainerState{
+// fetchFailed is a container whose launcher could not fetch its binary.
+var fetchFailed = corev1.ContainerStatus{LastTerminationState: corev1.ContainerState{
 	Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "not known here"},
 }}
 
@@ -504,8 +504,8 @@ func TestCeilings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := test.scene.plan()
-			if p.Problem != nil || p.OverCeilings == nil || !strings.Contains(p.OverCeilings.Message, test.told) {
-				t.Errorf("told are %+v and %+v, want %q", p.Problem, p.OverCeilings, test.told)
+			if p.Problem != nil || p.OverLimits == nil || !strings.Contains(p.OverLimits.Message, test.told) {
+				t.Errorf("told are %+v and %+v, want %q", p.Problem, p.OverLimits, test.told)
 			}
 			c, builds := p.Deployment.Spec.Template.Spec.Containers[0], p.Deployment.Spec.Template.Spec.InitContainers[0]
 			if got := (*c.Resources.Limits)[corev1.ResourceMemory]; got.String() != test.memory || *p.Deployment.Spec.Replicas != test.replicas {

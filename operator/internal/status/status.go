@@ -34,7 +34,7 @@ type Seen struct {
 
 // Problem returns the problem that only the user can fix; nil if there is none.
 func (s *Seen) Problem() *validation.Problem {
-	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.OverCeilings)
+	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.OverLimits)
 }
 
 // Of returns the status of a Function. It does not change fn. Results of pods that no longer exist

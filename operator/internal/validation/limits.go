@@ -13,8 +13,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// excessErrors checks the spec against the limits of the cluster.
-func excessErrors(fn *v1beta1.Function, s settings.Settings) (errs field.ErrorList) {
+// limitErrors checks the spec against the limits of the cluster.
+func limitErrors(fn *v1beta1.Function, s settings.Settings) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	least, most := fn.Bounds()
 	switch ceiling := desired.MaxReplicas(s); {

@@ -19,9 +19,9 @@ type Result struct {
 	// spec is applied.
 	Spec field.ErrorList
 
-	// Excess contains an error for each field that exceeds a limit of the cluster. Such fields are
+	// LimitErrors contains an error for each field that exceeds a limit of the cluster. Such fields are
 	// applied up to the limit.
-	Excess field.ErrorList
+	LimitErrors field.ErrorList
 
 	// Source is the error of the source, or nil.
 	Source *handler.Error
@@ -53,7 +53,7 @@ func Function(fn *v1beta1.Function, s settings.Settings) Result {
 
 // Spec validates the spec of a Function without the source.
 func Spec(fn *v1beta1.Function, s settings.Settings) Result {
-	return Result{Spec: specErrors(fn), Excess: excessErrors(fn, s)}
+	return Result{Spec: specErrors(fn), LimitErrors: limitErrors(fn, s)}
 }
 
 // parsing limits the number of sources that are parsed at the same time. A hostile source of the

@@ -67,8 +67,8 @@ func TestFunction(t *testing.T) {
 			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.FunctionSpec{Function: source}}
 			test.change(fn)
 			got := validation.Function(fn, s)
-			if !hasPrefixes(got.Spec, test.spec) || !hasPrefixes(got.Excess, test.excess) || got.Source != nil {
-				t.Errorf("got %q, %q, %v", got.Spec, got.Excess, got.Source)
+			if !hasPrefixes(got.Spec, test.spec) || !hasPrefixes(got.LimitErrors, test.excess) || got.Source != nil {
+				t.Errorf("got %q, %q, %v", got.Spec, got.LimitErrors, got.Source)
 			}
 		})
 	}
@@ -112,11 +112,11 @@ func TestDefaultLimits(t *testing.T) {
 	fn.Spec.Replicas = new(int32(101))
 	fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("5Gi"))}}
 	want := []string{"spec.replicas: Invalid value: 101: this cluster allows at most 100", `spec.resources.limits.memory: Invalid value: "5Gi": this cluster allows at most 4Gi`}
-	if got := validation.Spec(fn, settings.Settings{}).Excess; !hasPrefixes(got, want) {
+	if got := validation.Spec(fn, settings.Settings{}).LimitErrors; !hasPrefixes(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	lifted := settings.Settings{Function: settings.Function{MaxReplicas: math.MaxInt32, MaxResources: v1beta1.Amounts{Memory: new(resource.MustParse("1P"))}}}
-	if got := validation.Spec(fn, lifted).Excess; len(got) > 0 {
+	if got := validation.Spec(fn, lifted).LimitErrors; len(got) > 0 {
 		t.Errorf("with the ceilings lifted: %q", got)
 	}
 }

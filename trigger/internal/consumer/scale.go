@@ -105,9 +105,9 @@ func (k Kind[T]) scalersOf(ctx context.Context, namespace, function string) ([]v
 	}), nil
 }
 
-// Rivals maps a trigger of any kind that consumes a stream to the triggers of this kind that have
+// Competing maps a trigger of any kind that consumes a stream to the triggers of this kind that have
 // spec.scale and call the same Function.
-func (k Kind[T]) Rivals(ctx context.Context, of client.Object) []reconcile.Request {
+func (k Kind[T]) Competing(ctx context.Context, of client.Object) []reconcile.Request {
 	spec := of.(v1alpha1.StreamTrigger).CommonSpec()
 	if spec.Scale == nil { // for an update, the old object is mapped too
 		return nil

@@ -22,8 +22,8 @@ const (
 	// podSoon is the time in which a new Job gets its pod, unless the API server rejects the pod.
 	podSoon = 10 * time.Second
 
-	// relook is the interval between checks of a Job without a pod.
-	relook = 30 * time.Second
+	// recheckInterval is the interval between checks of a Job without a pod.
+	recheckInterval = 30 * time.Second
 
 	// failedCreate is the reason of the Events in which the Job controller reports a rejected pod.
 	// A Job has no condition for that.
@@ -39,7 +39,7 @@ func (k Kind) refusals(ctx context.Context, t *v1alpha1.CronTrigger, seen Seen) 
 	said := map[types.UID]string{}
 	for i := range seen.Jobs {
 		job := &seen.Jobs[i]
-		if !podless(job, seen) || reported(t, job) || seen.Time.Before(job.CreationTimestamp.Add(podSoon)) {
+		if !lacksPod(job, seen) || reported(t, job) || seen.Time.Before(job.CreationTimestamp.Add(podSoon)) {
 			continue
 		}
 		var events corev1.EventList
@@ -56,8 +56,8 @@ func (k Kind) refusals(ctx context.Context, t *v1alpha1.CronTrigger, seen Seen) 
 	return said, nil
 }
 
-// podless reports whether a Job needs a pod but has none.
-func podless(job *batchv1.Job, seen Seen) bool {
+// lacksPod reports whether a Job needs a pod but has none.
+func lacksPod(job *batchv1.Job, seen Seen) bool {
 	return job.DeletionTimestamp == nil && job.Status.Succeeded == 0 && job.Status.CompletionTime == nil &&
 		!slices.ContainsFunc(seen.Pods, func(pod corev1.Pod) bool { return metav1.IsControlledBy(&pod, job) })
 }

@@ -111,8 +111,8 @@ func next(seen Seen, again time.Duration) time.Duration {
 		switch {
 		case lingers(job, seen):
 			after = soon
-		case outcomeByJob(job, nil) == nil && podless(job, seen):
-			after = cmp.Or(max(0, job.CreationTimestamp.Add(podSoon).Sub(seen.Time)), relook)
+		case outcomeByJob(job, nil) == nil && lacksPod(job, seen):
+			after = cmp.Or(max(0, job.CreationTimestamp.Add(podSoon).Sub(seen.Time)), recheckInterval)
 		}
 		if after > 0 && (again == 0 || after < again) {
 			again = after

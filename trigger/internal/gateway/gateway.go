@@ -38,10 +38,10 @@ type Seen struct {
 	// Functions are the Functions that receive requests. A Function that does not exist has no UID.
 	Functions map[string]v1beta1.Function
 
-	// Rivals are the other triggers of the cluster that use one of the hostnames.
-	Rivals []v1alpha1.HTTPTrigger
+	// Competing are the other triggers of the cluster that use one of the hostnames.
+	Competing []v1alpha1.HTTPTrigger
 
-	// Patterns are the allowed hostnames of the namespaces of the trigger and of its rivals, by
+	// Patterns are the allowed hostnames of the namespaces of the trigger and of its competing, by
 	// namespace.
 	Patterns map[string][]string
 
@@ -54,17 +54,17 @@ type Seen struct {
 // New returns an empty HTTPTrigger.
 func (Kind) New() *v1alpha1.HTTPTrigger { return &v1alpha1.HTTPTrigger{} }
 
-// Observe reads the Functions, the namespaces, the rivals, and the Ingress and HTTPRoute.
+// Observe reads the Functions, the namespaces, the competing, and the Ingress and HTTPRoute.
 func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error) {
 	seen := Seen{Functions: map[string]v1beta1.Function{}, Patterns: map[string][]string{}, Ingress: &networkingv1.Ingress{}}
 	var own, others error
 	seen.Patterns[t.Namespace], own = k.patterns(ctx, t.Namespace)
-	seen.Rivals, others = k.rivals(ctx, t)
+	seen.Competing, others = k.competing(ctx, t)
 	errs := []error{own, others, client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKeyFromObject(t), seen.Ingress))}
-	for _, rival := range seen.Rivals {
-		if _, known := seen.Patterns[rival.Namespace]; !known {
-			patterns, err := k.patterns(ctx, rival.Namespace)
-			errs, seen.Patterns[rival.Namespace] = append(errs, client.IgnoreNotFound(err)), patterns
+	for _, competitor := range seen.Competing {
+		if _, known := seen.Patterns[competitor.Namespace]; !known {
+			patterns, err := k.patterns(ctx, competitor.Namespace)
+			errs, seen.Patterns[competitor.Namespace] = append(errs, client.IgnoreNotFound(err)), patterns
 		}
 	}
 	if k.Gateways {

@@ -72,8 +72,8 @@ func TestTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.a.UID, test.b.UID = "1", "2"
 			waits := ""
-			for own, rival := range map[*v1alpha1.HTTPTrigger]v1alpha1.HTTPTrigger{&test.a: test.b, &test.b: test.a} {
-				if _, by := taken(own, Seen{Rivals: []v1alpha1.HTTPTrigger{rival}, Patterns: patterns}); by != nil {
+			for own, competitor := range map[*v1alpha1.HTTPTrigger]v1alpha1.HTTPTrigger{&test.a: test.b, &test.b: test.a} {
+				if _, by := taken(own, Seen{Competing: []v1alpha1.HTTPTrigger{competitor}, Patterns: patterns}); by != nil {
 					waits += own.Name
 				}
 			}

@@ -34,42 +34,42 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Rivals maps an HTTPTrigger to the other HTTPTriggers, in all namespaces, that use one of its
+// Competing maps an HTTPTrigger to the other HTTPTriggers, in all namespaces, that use one of its
 // hostnames.
-func (k Kind) Rivals(ctx context.Context, t client.Object) []reconcile.Request {
-	rivals, _ := k.rivals(ctx, t.(*v1alpha1.HTTPTrigger)) // an error means that the cache has stopped
+func (k Kind) Competing(ctx context.Context, t client.Object) []reconcile.Request {
+	competing, _ := k.competing(ctx, t.(*v1alpha1.HTTPTrigger)) // an error means that the cache has stopped
 	var requests []reconcile.Request
-	for _, rival := range rivals {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&rival)})
+	for _, competitor := range competing {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&competitor)})
 	}
 	return requests
 }
 
-// OfNamespace maps a namespace to its HTTPTriggers and their rivals.
+// OfNamespace maps a namespace to its HTTPTriggers and their competing.
 func (k Kind) OfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	var list v1alpha1.HTTPTriggerList
-	_ = k.Client.List(ctx, &list, client.InNamespace(namespace.GetName())) // same as in Rivals
+	_ = k.Client.List(ctx, &list, client.InNamespace(namespace.GetName())) // same as in Competing
 	var requests []reconcile.Request
 	for _, t := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&t)})
-		requests = append(requests, k.Rivals(ctx, &t)...)
+		requests = append(requests, k.Competing(ctx, &t)...)
 	}
 	return requests
 }
 
-// rivals returns the other HTTPTriggers that use one of the hostnames of t.
-func (k Kind) rivals(ctx context.Context, t *v1alpha1.HTTPTrigger) (rivals []v1alpha1.HTTPTrigger, err error) {
+// competing returns the other HTTPTriggers that use one of the hostnames of t.
+func (k Kind) competing(ctx context.Context, t *v1alpha1.HTTPTrigger) (competing []v1alpha1.HTTPTrigger, err error) {
 	seen := map[types.UID]bool{t.UID: true}
 	for _, host := range t.Spec.Hostnames {
 		var list v1alpha1.HTTPTriggerList
 		err = errors.Join(err, k.Client.List(ctx, &list, client.MatchingFields{byHostname: string(host)}))
 		for _, other := range list.Items {
 			if !seen[other.UID] {
-				rivals, seen[other.UID] = append(rivals, other), true
+				competing, seen[other.UID] = append(competing, other), true
 			}
 		}
 	}
-	return rivals, err
+	return competing, err
 }
 
 // patterns returns the hostnames that a namespace may use.
@@ -128,21 +128,21 @@ func allowed(host string, patterns []string) bool {
 	return false
 }
 
-// taken returns a hostname that an older trigger uses with the same path, and that trigger. A rival
+// taken returns a hostname that an older trigger uses with the same path, and that trigger. A competitor
 // is ignored if its namespace may not use its hostnames, or if it can coexist with the trigger (see
 // beside).
 func taken(t *v1alpha1.HTTPTrigger, seen Seen) (v1alpha1.Hostname, *v1alpha1.HTTPTrigger) {
-	for i := range seen.Rivals {
-		rival := &seen.Rivals[i]
-		if rival.Spec.Path != t.Spec.Path || !older(rival, t) || beside(rival, t) {
+	for i := range seen.Competing {
+		competitor := &seen.Competing[i]
+		if competitor.Spec.Path != t.Spec.Path || !older(competitor, t) || beside(competitor, t) {
 			continue
 		}
-		if _, refused := foreign(rival, seen.Patterns[rival.Namespace]); refused {
+		if _, refused := foreign(competitor, seen.Patterns[competitor.Namespace]); refused {
 			continue
 		}
 		for _, host := range t.Spec.Hostnames {
-			if slices.Contains(rival.Spec.Hostnames, host) {
-				return host, rival
+			if slices.Contains(competitor.Spec.Hostnames, host) {
+				return host, competitor
 			}
 		}
 	}

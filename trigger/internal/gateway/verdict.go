@@ -24,7 +24,7 @@ func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
 				return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s reports %s: %s", ref.Name, c.Reason, c.Message)}
 			}
 		}
-		if slices.ContainsFunc(conditions, accepts) && !slices.ContainsFunc(conditions, hesitates) {
+		if slices.ContainsFunc(conditions, accepts) && !slices.ContainsFunc(conditions, isPending) {
 			accepted++
 		}
 	}
@@ -64,8 +64,8 @@ func objects(c metav1.Condition) bool {
 	return false
 }
 
-// hesitates reports whether a condition means that it is not known yet whether a route works.
-func hesitates(c metav1.Condition) bool {
+// isPending reports whether a condition means that it is not known yet whether a route works.
+func isPending(c metav1.Condition) bool {
 	return c.Status == metav1.ConditionUnknown && (c.Type == string(gatewayv1.RouteConditionResolvedRefs) || c.Type == programmed)
 }
 

@@ -121,7 +121,7 @@ func Register(mgr manager.Manager, images Images) error {
 	}
 	consumes := trigger.Watched{
 		Owned: []client.Object{&appsv1.Deployment{}, &corev1.Service{}}, Labelled: []client.Object{&corev1.Pod{}},
-		RivalKinds: []client.Object{&v1alpha1.KafkaTrigger{}, &v1alpha1.NATSTrigger{}},
+		CompetingKinds: []client.Object{&v1alpha1.KafkaTrigger{}, &v1alpha1.NATSTrigger{}},
 	}
 	if scaled {
 		consumes.Owned = append(consumes.Owned, keda.New())
@@ -129,7 +129,7 @@ func Register(mgr manager.Manager, images Images) error {
 	return errors.Join(
 		gateway.Index(context.Background(), mgr.GetFieldIndexer()),
 		crons.Register(mgr, trigger.Watched{Owned: []client.Object{&batchv1.CronJob{}}, Labelled: []client.Object{&batchv1.Job{}, &corev1.Pod{}}}),
-		routes.Register(mgr, trigger.Watched{Owned: becomes, RivalKinds: []client.Object{&v1alpha1.HTTPTrigger{}}, Rivals: hosts.Rivals, OfNamespace: hosts.OfNamespace}),
+		routes.Register(mgr, trigger.Watched{Owned: becomes, CompetingKinds: []client.Object{&v1alpha1.HTTPTrigger{}}, Competing: hosts.Competing, OfNamespace: hosts.OfNamespace}),
 		registerConsuming(mgr, consumes, consumer.Kind[*v1alpha1.KafkaTrigger]{
 			Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: consumer.Kafka, Ask: consumer.Ask,
 			Empty: func() *v1alpha1.KafkaTrigger { return &v1alpha1.KafkaTrigger{} },
@@ -154,7 +154,7 @@ func watchKinds(mgr manager.Manager, had map[schema.GroupVersionKind]bool) error
 
 // registerConsuming adds the reconciler of a kind that consumes a stream.
 func registerConsuming[T v1alpha1.StreamTrigger](mgr manager.Manager, w trigger.Watched, kind consumer.Kind[T]) error {
-	w.Rivals = kind.Rivals
+	w.Competing = kind.Competing
 	r := trigger.Reconciler[T, consumer.Seen]{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner), Kind: kind,
 	}

@@ -42,7 +42,7 @@ func (s *session) catchUp(ctx context.Context) error {
 	}
 	defer s.Monitor.Solved(waitingKey)
 	reconnects, begun := s.conn.Stats().Reconnects, time.Now()
-	again := s.givenAgain()
+	again := s.redeliveryDelay()
 	end, next, rest, n := again+overdue, time.Duration(0), regainWait, 1
 	returned := map[uint64]bool{} // messages that exceeded heldBytes and were returned
 	for {
@@ -61,7 +61,7 @@ func (s *session) catchUp(ctx context.Context) error {
 			send.Sleep(ctx, regainWait)
 			continue
 		}
-		given, fresh, err := s.regain(n, returned)
+		given, fresh, err := s.fetchRedelivered(n, returned)
 		waited = time.Since(begun)
 		switch {
 		case err != nil:
@@ -79,17 +79,17 @@ func (s *session) catchUp(ctx context.Context) error {
 	}
 }
 
-// givenAgain returns the maximum time after which the servers redeliver a message.
-func (s *session) givenAgain() time.Duration {
+// redeliveryDelay returns the maximum time after which the servers redeliver a message.
+func (s *session) redeliveryDelay() time.Duration {
 	config := s.consumer.CachedInfo().Config
 	return slices.Max(append(slices.Clone(config.BackOff), config.AckWait))
 }
 
-// regain fetches up to n messages and adds them to aside. given is the number of redelivered
+// fetchRedelivered fetches up to n messages and adds them to aside. given is the number of redelivered
 // messages, and fresh the number of those that are not in returned. If the session holds more than
-// heldBytes, regain returns messages to the servers and adds them to returned, the newest first,
+// heldBytes, fetchRedelivered returns messages to the servers and adds them to returned, the newest first,
 // because older messages must be delivered before them.
-func (s *session) regain(n int, returned map[uint64]bool) (given, fresh int, err error) {
+func (s *session) fetchRedelivered(n int, returned map[uint64]bool) (given, fresh int, err error) {
 	err = s.ask(n, regainWait, func(m *message) {
 		s.aside = append(s.aside, m)
 		if m.again {
@@ -104,7 +104,7 @@ func (s *session) regain(n int, returned map[uint64]bool) (given, fresh int, err
 	for len(s.aside) > 1 && s.holds() > heldBytes {
 		last := len(s.aside) - 1
 		returned[s.aside[last].sequence] = true
-		s.handBack(s.aside[last])
+		s.nak(s.aside[last])
 		s.aside = s.aside[:last]
 	}
 	return given, fresh, err

@@ -73,7 +73,7 @@ func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstr
 		s.abandon(err)
 	}
 	s.lanes.Wait()
-	s.giveBack()
+	s.nakAll()
 	if s.abandoned.Load() {
 		return fmt.Errorf("consumer %q of stream %q: %w", s.consumer.CachedInfo().Name, c.stream, context.Cause(delivering))
 	}
@@ -325,21 +325,21 @@ func (s *session) release(m *message) {
 	}
 }
 
-// handBack returns a message to the servers, which redeliver it immediately.
-func (s *session) handBack(m *message) {
+// nak returns a message to the servers, which redeliver it immediately.
+func (s *session) nak(m *message) {
 	if err := s.drop(m).Nak(); err != nil {
 		s.Sender.Log.Warn("not returned; the message will be redelivered later", "sequence", m.sequence, "error", err.Error())
 	}
 }
 
-// giveBack returns undelivered messages to the servers, the oldest first: the servers redeliver
+// nakAll returns undelivered messages to the servers, the oldest first: the servers redeliver
 // them in that order.
-func (s *session) giveBack() {
+func (s *session) nakAll() {
 	if s.abandoned.Load() {
 		return
 	}
 	for _, sequence := range slices.Sorted(maps.Keys(s.held)) {
-		s.handBack(s.held[sequence])
+		s.nak(s.held[sequence])
 	}
 	// Data in transit could be lost with the connection.
 	if err := s.conn.FlushTimeout(lastTimeout); err != nil {

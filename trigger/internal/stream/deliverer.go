@@ -121,7 +121,7 @@ func (p *parcel) deliver(ctx context.Context) Outcome {
 	case ctx.Err() != nil:
 		return interrupted
 	case p.DeadLetter != "":
-		return p.bury(ctx, err.Error())
+		return p.deadLetter(ctx, err.Error())
 	case p.Drop:
 		p.log().Error("dropped", "reason", err.Error())
 		return Dropped
@@ -131,7 +131,7 @@ func (p *parcel) deliver(ctx context.Context) Outcome {
 
 // send returns the reason why the function has not accepted the events, or nil if it has.
 func (p *parcel) send(ctx context.Context) error {
-	requests, cancel := lingering(ctx, p.Drain)
+	requests, cancel := drainContext(ctx, p.Drain)
 	defer cancel()
 	return p.sender.Deliver(ctx, func(context.Context) (*http.Request, error) {
 		if p.Batch > 0 {
@@ -150,8 +150,8 @@ func WithAbort(ctx, abort context.Context) context.Context {
 	return context.WithValue(ctx, abortKey{}, abort)
 }
 
-// lingering returns a context that ends some time after ctx, or immediately when it is aborted.
-func lingering(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
+// drainContext returns a context that ends some time after ctx, or immediately when it is aborted.
+func drainContext(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		send.Sleep(lasting, after)
@@ -165,10 +165,10 @@ func lingering(ctx context.Context, after time.Duration) (context.Context, conte
 	return lasting, func() { stop(); stopAbort(); cancel() }
 }
 
-// bury writes the messages to the dead letter, and retries until they are stored.
-func (p *parcel) bury(ctx context.Context, reason string) Outcome {
+// deadLetter writes the messages to the dead letter, and retries until they are stored.
+func (p *parcel) deadLetter(ctx context.Context, reason string) Outcome {
 	for n := 1; ctx.Err() == nil; n++ {
-		err := p.buryAll(ctx, reason)
+		err := p.writeDeadLetters(ctx, reason)
 		if err == nil {
 			p.log().Error("written to the dead letter", "reason", reason)
 			return DeadLettered
@@ -183,8 +183,8 @@ func (p *parcel) bury(ctx context.Context, reason string) Outcome {
 	return interrupted
 }
 
-// buryAll writes the remaining messages to the dead letter in order.
-func (p *parcel) buryAll(ctx context.Context, reason string) error {
+// writeDeadLetters writes the remaining messages to the dead letter in order.
+func (p *parcel) writeDeadLetters(ctx context.Context, reason string) error {
 	for ; len(p.messages) > 0; p.messages = p.messages[1:] {
 		if err := p.messages[0].DeadLetter(ctx, reason); err != nil {
 			return err

@@ -48,10 +48,10 @@ type Watched struct {
 	// the labels of their trigger.
 	Owned, Labelled []client.Object
 
-	// RivalKinds are kinds of triggers. Rivals maps a trigger of one of them to the triggers of
+	// CompetingKinds are kinds of triggers. Competing maps a trigger of one of them to the triggers of
 	// this kind that it may conflict with.
-	RivalKinds []client.Object
-	Rivals     handler.MapFunc
+	CompetingKinds []client.Object
+	Competing      handler.MapFunc
 
 	// OfNamespace maps a namespace to the triggers that depend on its annotations. It is nil if
 	// none do.
@@ -83,8 +83,8 @@ func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	if w.OfNamespace != nil {
 		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(w.OfNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
 	}
-	for _, rival := range w.RivalKinds {
-		b.Watches(rival, handler.EnqueueRequestsFromMapFunc(w.Rivals), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	for _, competitor := range w.CompetingKinds {
+		b.Watches(competitor, handler.EnqueueRequestsFromMapFunc(w.Competing), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	for _, object := range w.Labelled {
 		b.Watches(object, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
