@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"goless.io/trigger/internal/delivery"
-	"goless.io/trigger/internal/send"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -52,7 +51,7 @@ func (o *options) check() error {
 func (o *options) run(ctx context.Context, from broker, log *slog.Logger) error {
 	d := &o.deliver
 	d.Monitor = stream.NewMonitor(version, commit)
-	d.Sender = send.Sender{Client: send.NewClient(o.timeout, d.Concurrency), Backoff: delivery.DefaultBackoff, Tries: o.tries, Log: log}
+	d.Sender = delivery.Sender{Client: delivery.NewClient(o.timeout, d.Concurrency), Backoff: delivery.DefaultBackoff, Tries: o.tries, Log: log}
 	listener, err := net.Listen("tcp", o.admin)
 	if err != nil {
 		return fmt.Errorf("listening at --admin: %w", err)

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"goless.io/trigger/internal/delivery"
-	"goless.io/trigger/internal/event"
-	"goless.io/trigger/internal/send"
 )
 
 // once contains the flags of a call.
@@ -47,8 +45,8 @@ func (o *once) run(ctx context.Context, log *slog.Logger) error {
 	}
 	beginning, cancel := context.WithTimeout(ctx, o.deadline)
 	defer cancel()
-	e := event.Event{ID: o.job, Source: o.source, Type: "io.goless.cron.tick", Time: scheduled(o.job, time.Now()), Data: []byte(o.body)}
-	sender := send.Sender{Client: send.NewClient(o.timeout, 1), Backoff: delivery.DefaultBackoff, Log: log}
+	e := delivery.Event{ID: o.job, Source: o.source, Type: "io.goless.cron.tick", Time: scheduled(o.job, time.Now()), Data: []byte(o.body)}
+	sender := delivery.Sender{Client: delivery.NewClient(o.timeout, 1), Backoff: delivery.DefaultBackoff, Log: log}
 	err := sender.Deliver(beginning, func(context.Context) (*http.Request, error) {
 		r, err := e.Request(ctx, o.method, o.url)
 		if err == nil {

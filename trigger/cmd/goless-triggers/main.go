@@ -30,7 +30,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"goless.io/trigger/internal/kinds"
+	"goless.io/trigger/internal/controllers"
 )
 
 // version and commit identify the release. The linker sets them.
@@ -41,11 +41,11 @@ type config struct {
 	metricsAddress, healthAddress string
 	leaderElection                bool
 	namespace, namespaces         string
-	images                        kinds.Images
+	images                        controllers.Images
 }
 
 func main() {
-	cfg := config{images: kinds.Images{Deliver: os.Getenv("DELIVER_IMAGE"), Consume: os.Getenv("CONSUME_IMAGE")}}
+	cfg := config{images: controllers.Images{Deliver: os.Getenv("DELIVER_IMAGE"), Consume: os.Getenv("CONSUME_IMAGE")}}
 	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":9090", "address of the metrics; 0 disables them")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "elect a leader, so that several replicas can run")
@@ -61,7 +61,7 @@ func main() {
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
 	err := run(ctrl.SetupSignalHandler(), cfg)
-	if errors.Is(err, kinds.ErrChanged) {
+	if errors.Is(err, controllers.ErrChanged) {
 		ctrl.Log.Info("exiting for a restart", "reason", err.Error())
 		return
 	}
@@ -84,7 +84,7 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
-	options, err := kinds.ManagerOptions(restConfig, namespaces)
+	options, err := controllers.ManagerOptions(restConfig, namespaces)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func run(ctx context.Context, cfg config) error {
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
 	}, func() float64 { return 1 })
 	err = errors.Join(
-		kinds.Register(mgr, cfg.images),
-		ctrlmetrics.Registry.Register(kinds.Triggers{Reader: mgr.GetClient(), Working: mgr.Elected()}),
+		controllers.Register(mgr, cfg.images),
+		ctrlmetrics.Registry.Register(controllers.Triggers{Reader: mgr.GetClient(), Working: mgr.Elected()}),
 		ctrlmetrics.Registry.Register(build),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),

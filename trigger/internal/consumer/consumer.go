@@ -20,9 +20,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
+	"goless.io/trigger/internal/functionref"
 	"goless.io/trigger/internal/keda"
 	"goless.io/trigger/internal/stream"
-	"goless.io/trigger/internal/target"
 	"goless.io/trigger/internal/trigger"
 )
 
@@ -107,7 +107,7 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	if err := cmp.Or[error](err, t.CommonSpec().Resources.Validate(field.NewPath("spec", "resources")).ToAggregate()); err != nil {
 		return trigger.Plan{Problem: mistake(err.Error())}
 	}
-	to := target.Of(&seen.Function, t.CommonSpec().FunctionRef.Name)
+	to := functionref.Of(&seen.Function, t.CommonSpec().FunctionRef.Name)
 	p := trigger.Plan{Problem: to.Problem}
 	if t.CommonSpec().Scale != nil && to.Problem != nil && to.Problem.Reason == v1alpha1.ReasonFunctionStopped {
 		p.Problem = nil // KEDA has stopped it, and starts it when events wait
@@ -137,16 +137,16 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 }
 
 // mistake returns a problem that only a change of the trigger or of the cluster can solve.
-func mistake(message string) *target.Problem {
-	return &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
+func mistake(message string) *functionref.Problem {
+	return &functionref.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
 }
 
 // notReady returns the reason why no events are received, or nil. same reports whether the
 // Deployment is in its desired state.
-func notReady(seen Seen, same bool) *target.Problem {
+func notReady(seen Seen, same bool) *functionref.Problem {
 	for _, p := range seen.Problems {
 		if p.Reason == v1alpha1.ReasonNotConnected || p.Reason == v1alpha1.ReasonConsumerNotReady {
-			return &target.Problem{Reason: p.Reason, Message: p.Message}
+			return &functionref.Problem{Reason: p.Reason, Message: p.Message}
 		}
 	}
 	d := seen.Deployment
@@ -157,5 +157,5 @@ func notReady(seen Seen, same bool) *target.Problem {
 	if why := podsNotCreated(d); same && why != "" {
 		message = why
 	}
-	return &target.Problem{Reason: v1alpha1.ReasonConsumerNotReady, Message: message}
+	return &functionref.Problem{Reason: v1alpha1.ReasonConsumerNotReady, Message: message}
 }

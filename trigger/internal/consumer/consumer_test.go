@@ -12,9 +12,9 @@ import (
 
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/consumer"
+	"goless.io/trigger/internal/functionref"
 	"goless.io/trigger/internal/kafkastream"
 	"goless.io/trigger/internal/natsstream"
-	"goless.io/trigger/internal/target"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -75,7 +75,7 @@ func compare(t *testing.T, trigger v1alpha1.StreamTrigger, program consumer.Prog
 	if err := flags.Parse(program.Args); err != nil || flags.NArg() > 0 {
 		t.Errorf("parsing %q: %v", program.Args, err)
 	}
-	got, err := yaml.Marshal(consumer.Deployment(trigger, program, target.Target{Timeout: 130 * time.Second}, "http://checkout.shop.svc:8080", "registry.example/consume@sha256:0123"))
+	got, err := yaml.Marshal(consumer.Deployment(trigger, program, functionref.Target{Timeout: 130 * time.Second}, "http://checkout.shop.svc:8080", "registry.example/consume@sha256:0123"))
 	if err != nil {
 		t.Fatal(err)
 	}

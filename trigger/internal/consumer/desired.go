@@ -18,8 +18,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
-	"goless.io/trigger/internal/pod"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 const (
@@ -82,7 +81,7 @@ func deploymentName(t v1alpha1.StreamTrigger) string { return t.GetName() + "-tr
 // stopped function are attempted, because KEDA may start it when events wait.
 //
 // The strategy is Recreate, so that two pods never deliver ordered events concurrently.
-func Deployment(t v1alpha1.StreamTrigger, program Program, to target.Target, url, image string) *appsv1ac.DeploymentApplyConfiguration {
+func Deployment(t v1alpha1.StreamTrigger, program Program, to functionref.Target, url, image string) *appsv1ac.DeploymentApplyConfiguration {
 	labels := apply.Labels(t)
 	replicas := int32(1)
 	if url == "" {
@@ -99,7 +98,7 @@ func Deployment(t v1alpha1.StreamTrigger, program Program, to target.Target, url
 			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).WithSpec(podOf(t, program, to, url, image))))
 }
 
-func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, image string) *corev1ac.PodSpecApplyConfiguration {
+func podOf(t v1alpha1.StreamTrigger, program Program, to functionref.Target, url, image string) *corev1ac.PodSpecApplyConfiguration {
 	container := corev1ac.Container().
 		WithName(containerName).
 		WithImage(image).
@@ -114,7 +113,7 @@ func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, ima
 		container.WithVolumeMounts(corev1ac.VolumeMount().WithName("credentials").WithMountPath(credentials).WithReadOnly(true))
 		volumes = append(volumes, corev1ac.Volume().WithName("credentials").WithProjected(projected(program.Secrets)))
 	}
-	return pod.Restricted(container).WithVolumes(volumes...).WithTerminationGracePeriodSeconds(longestDrain+5).
+	return apply.RestrictedPod(container).WithVolumes(volumes...).WithTerminationGracePeriodSeconds(longestDrain+5).
 		WithTolerations(lostNode(corev1.TaintNodeNotReady), lostNode(corev1.TaintNodeUnreachable))
 }
 
@@ -143,7 +142,7 @@ func probe(path string) *corev1ac.ProbeApplyConfiguration {
 
 // arguments returns the arguments of cmd/consume. '$' is doubled, because the kubelet expands
 // $(NAME).
-func arguments(t v1alpha1.StreamTrigger, program Program, to target.Target, url string) []string {
+func arguments(t v1alpha1.StreamTrigger, program Program, to functionref.Target, url string) []string {
 	spec := t.CommonSpec()
 	args := []string{
 		program.Broker,
@@ -172,7 +171,7 @@ func resources(asked *v1beta1.Resources) *corev1ac.ResourceRequirementsApplyConf
 	if asked == nil {
 		asked = &v1beta1.Resources{}
 	}
-	requests, limits := pod.Amounts("10m", "32Mi", "1Mi"), pod.Amounts("", "256Mi", "16Mi")
+	requests, limits := apply.Resources("10m", "32Mi", "1Mi"), apply.Resources("", "256Mi", "16Mi")
 	wanted := rounded(asked.Limits)
 	maps.Copy(requests, rounded(asked.Requests))
 	maps.Copy(limits, wanted)

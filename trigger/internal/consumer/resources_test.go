@@ -12,7 +12,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/consumer"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 // Omitted values of spec.resources have defaults that do not contradict the others.
@@ -59,7 +59,7 @@ func TestResourcesAreRounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := consumer.Deployment(trigger, program, target.Target{Timeout: time.Minute}, "http://checkout.shop.svc:8080", "image")
+	d := consumer.Deployment(trigger, program, functionref.Target{Timeout: time.Minute}, "http://checkout.shop.svc:8080", "image")
 	if cpu := (*d.Spec.Template.Spec.Containers[0].Resources.Requests)[corev1.ResourceCPU]; cpu.String() != "63m" {
 		t.Errorf("the request is %s, want 63m", cpu.String())
 	}
@@ -71,7 +71,7 @@ func checkResources(t *testing.T, trigger *v1alpha1.KafkaTrigger, request, limit
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := consumer.Deployment(trigger, program, target.Target{Timeout: time.Minute}, "http://checkout.shop.svc:8080", "image")
+	d := consumer.Deployment(trigger, program, functionref.Target{Timeout: time.Minute}, "http://checkout.shop.svc:8080", "image")
 	got := d.Spec.Template.Spec.Containers[0].Resources
 	gotRequest, gotLimit := (*got.Requests)[corev1.ResourceMemory], (*got.Limits)[corev1.ResourceMemory]
 	if diff := cmp.Diff([]string{request, limit}, []string{gotRequest.String(), gotLimit.String()}); diff != "" {

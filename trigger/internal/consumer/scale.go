@@ -18,14 +18,14 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
+	"goless.io/trigger/internal/functionref"
 	"goless.io/trigger/internal/keda"
-	"goless.io/trigger/internal/target"
 	"goless.io/trigger/internal/trigger"
 )
 
 // scale returns the changes that create or delete the objects that scale the Function, and a note
 // about the limit of its replicas.
-func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, problem *target.Problem) {
+func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, problem *functionref.Problem) {
 	var gone []apply.Change
 	if k.KEDA {
 		gone = append(gone, apply.Gone(seen.ScaledObject))
@@ -40,7 +40,7 @@ func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, pro
 		return gone, "", mistake(fmt.Sprintf("spec.scale: Function %q has spec.scaling, and only one of them can set its replicas; remove one", seen.Function.Name))
 	}
 	if oldest := slices.MinFunc(append(seen.Scalers, t), byAge); byAge(oldest, t) != 0 {
-		return gone, "", &target.Problem{Reason: v1alpha1.ReasonScaleConflict, Stalled: true, Message: fmt.Sprintf(
+		return gone, "", &functionref.Problem{Reason: v1alpha1.ReasonScaleConflict, Stalled: true, Message: fmt.Sprintf(
 			"spec.scale: only the oldest trigger with spec.scale can scale Function %q, which is %s %q, even if it is not ready; remove spec.scale from one of them",
 			t.CommonSpec().FunctionRef.Name, oldest.TriggerKind(), oldest.GetName())}
 	}

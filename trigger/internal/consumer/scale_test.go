@@ -11,12 +11,12 @@ import (
 
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/consumer"
+	"goless.io/trigger/internal/functionref"
 	"goless.io/trigger/internal/keda"
-	"goless.io/trigger/internal/target"
 )
 
 // planned returns the note and the problem of a trigger with spec.scale.
-func planned(t *v1alpha1.KafkaTrigger, seen consumer.Seen) (note string, problem *target.Problem) {
+func planned(t *v1alpha1.KafkaTrigger, seen consumer.Seen) (note string, problem *functionref.Problem) {
 	seen.Deployment, seen.Former, seen.Service, seen.ScaledObject = &appsv1.Deployment{}, &appsv1.Deployment{}, &corev1.Service{}, keda.New()
 	plan := consumer.Kind[*v1alpha1.KafkaTrigger]{Program: consumer.Kafka, KEDA: true}.Plan(t, seen)
 	return plan.Note, plan.Problem

@@ -19,7 +19,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 	"goless.io/trigger/internal/trigger"
 )
 
@@ -89,9 +89,9 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.CronTrigger) (Seen, error
 // container keeps the pod running. If the spec is invalid, the CronJob is not changed.
 func (k Kind) Plan(t *v1alpha1.CronTrigger, seen Seen) trigger.Plan {
 	if _, err := parse(t); err != nil {
-		return trigger.Plan{Problem: &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}}
+		return trigger.Plan{Problem: &functionref.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}}
 	}
-	to := target.Of(&seen.Function, t.Spec.FunctionRef.Name)
+	to := functionref.Of(&seen.Function, t.Spec.FunctionRef.Name)
 	p := trigger.Plan{
 		Problem: cmp.Or(refused(seen), to.Problem),
 		Changes: []apply.Change{apply.To(Desired(t, to, k.Image), seen.CronJob, batchv1ac.ExtractCronJob)},

@@ -22,7 +22,7 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
 	"goless.io/trigger/internal/cron"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -40,7 +40,7 @@ func nightly() *v1alpha1.CronTrigger {
 // The CronJob contains each field of a CronTrigger. The kubelet does not expand variables of the
 // user.
 func TestCronJob(t *testing.T) {
-	to := target.Target{URL: "http://report.shop.svc:9000", Timeout: 130 * time.Second}
+	to := functionref.Target{URL: "http://report.shop.svc:9000", Timeout: 130 * time.Second}
 	got, err := yaml.Marshal(cron.Desired(nightly(), to, "registry.example/deliver@sha256:0123"))
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestLargestRequest(t *testing.T) {
 	for i := range 32 {
 		trigger.Spec.Headers[fmt.Sprintf("X-%0126d", i)] = v1alpha1.HeaderValue(strings.Repeat("$", 4096))
 	}
-	args := cron.Desired(trigger, target.Target{URL: "http://report.shop.svc:9000"}, "image").Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args
+	args := cron.Desired(trigger, functionref.Target{URL: "http://report.shop.svc:9000"}, "image").Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args
 	for i, arg := range args {
 		args[i] = strings.ReplaceAll(arg, "$$", "$") // as the kubelet does
 	}
@@ -81,7 +81,7 @@ func TestLargestRequest(t *testing.T) {
 // If the Function has no timeout, an attempt times out after an hour, and the deadline of the Job
 // is after that of the last attempt.
 func TestLongest(t *testing.T) {
-	job := cron.Desired(nightly(), target.Target{URL: "http://report.shop.svc:9000"}, "image").Spec.JobTemplate.Spec
+	job := cron.Desired(nightly(), functionref.Target{URL: "http://report.shop.svc:9000"}, "image").Spec.JobTemplate.Spec
 	if args := job.Template.Spec.Containers[0].Args; !slices.Contains(args, "--timeout=1h0m0s") || *job.ActiveDeadlineSeconds != 75*60 {
 		t.Errorf("the Job may take %d s, with %q", *job.ActiveDeadlineSeconds, args)
 	}
@@ -272,7 +272,7 @@ func TestPlan(t *testing.T) {
 		"Zone":     {function: fn, edit: func(t *v1alpha1.CronTrigger) { t.Spec.TimeZone = "Local" }, reason: "InvalidSpec", stalled: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trigger, problem := nightly(), &target.Problem{}
+			trigger, problem := nightly(), &functionref.Problem{}
 			test.edit(trigger)
 			plan := cron.Kind{}.Plan(trigger, cron.Seen{Function: test.function, CronJob: &batchv1.CronJob{}})
 			if plan.Problem != nil {

@@ -15,8 +15,7 @@ import (
 
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
-	"goless.io/trigger/internal/pod"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 const (
@@ -38,7 +37,7 @@ const (
 // Calls may overlap, so that the retries of one call do not make the trigger miss the next one. The
 // pod failure policy replaces a pod that was evicted or whose node was lost, but not a pod that
 // reports that the function has not accepted the event.
-func Desired(t *v1alpha1.CronTrigger, to target.Target, image string) *batchv1ac.CronJobApplyConfiguration {
+func Desired(t *v1alpha1.CronTrigger, to functionref.Target, image string) *batchv1ac.CronJobApplyConfiguration {
 	labels := apply.Labels(t)
 	job := batchv1ac.JobSpec().
 		WithBackoffLimit(3).
@@ -66,26 +65,26 @@ func Desired(t *v1alpha1.CronTrigger, to target.Target, image string) *batchv1ac
 }
 
 // timeoutOf returns the timeout of an attempt.
-func timeoutOf(to target.Target) time.Duration { return cmp.Or(to.Timeout, longest) }
+func timeoutOf(to functionref.Target) time.Duration { return cmp.Or(to.Timeout, longest) }
 
 // podOf returns the spec of the pod that makes one call.
-func podOf(t *v1alpha1.CronTrigger, to target.Target, image string) *corev1ac.PodSpecApplyConfiguration {
-	return pod.Restricted(corev1ac.Container().
+func podOf(t *v1alpha1.CronTrigger, to functionref.Target, image string) *corev1ac.PodSpecApplyConfiguration {
+	return apply.RestrictedPod(corev1ac.Container().
 		WithName(container).
 		WithImage(image).
 		WithArgs(arguments(t, to)...).
 		WithEnv(corev1ac.EnvVar().WithName("JOB_NAME").WithValueFrom(corev1ac.EnvVarSource().WithFieldRef(
 			corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.labels['" + batchv1.JobNameLabel + "']")))).
 		WithResources(corev1ac.ResourceRequirements().
-			WithRequests(pod.Amounts("10m", "16Mi", "1Mi")).
-			WithLimits(pod.Amounts("", "64Mi", "16Mi")))).
+			WithRequests(apply.Resources("10m", "16Mi", "1Mi")).
+			WithLimits(apply.Resources("", "64Mi", "16Mi")))).
 		WithRestartPolicy(corev1.RestartPolicyNever).
 		WithTerminationGracePeriodSeconds(5)
 }
 
 // arguments returns the arguments of cmd/deliver. '$' is doubled, because the kubelet expands
 // $(NAME).
-func arguments(t *v1alpha1.CronTrigger, to target.Target) []string {
+func arguments(t *v1alpha1.CronTrigger, to functionref.Target) []string {
 	args := []string{
 		"--url=" + to.URL + t.Spec.Path,
 		"--method=" + t.Spec.Method,

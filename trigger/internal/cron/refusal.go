@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/trigger/api/v1alpha1"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 const (
@@ -63,10 +63,10 @@ func lacksPod(job *batchv1.Job, seen Seen) bool {
 }
 
 // refused returns the problem that the API server rejects the pods of unfinished Jobs, or nil.
-func refused(seen Seen) *target.Problem {
+func refused(seen Seen) *functionref.Problem {
 	for i := range seen.Jobs {
 		if said := seen.Refused[seen.Jobs[i].UID]; said != "" && outcomeByJob(&seen.Jobs[i], nil) == nil {
-			return &target.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf("the pod of Job %q was rejected: %s", seen.Jobs[i].Name, said)}
+			return &functionref.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf("the pod of Job %q was rejected: %s", seen.Jobs[i].Name, said)}
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 // A share is a Service and its share of the requests.
@@ -25,10 +25,10 @@ type share struct {
 
 // sharesOf returns the Services of the Functions that have one, and the problem of the first
 // Function that cannot serve requests.
-func sharesOf(t *v1alpha1.HTTPTrigger, seen Seen) (shares []share, problem *target.Problem) {
+func sharesOf(t *v1alpha1.HTTPTrigger, seen Seen) (shares []share, problem *functionref.Problem) {
 	for _, b := range t.Shares() {
 		fn := seen.Functions[b.Function]
-		to := target.Of(&fn, b.Function)
+		to := functionref.Of(&fn, b.Function)
 		if problem == nil {
 			problem = to.Problem
 		}

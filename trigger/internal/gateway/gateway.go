@@ -20,7 +20,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 	"goless.io/trigger/internal/trigger"
 )
 
@@ -110,10 +110,10 @@ func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 
 // routed returns the plan for a trigger with parentRefs. An existing Ingress is kept unchanged
 // until the route is accepted, unless it serves something that the trigger no longer requests.
-func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *target.Problem) trigger.Plan {
+func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *functionref.Problem) trigger.Plan {
 	change := apply.To(route(t, shares), seen.Route, gatewayv1ac.ExtractHTTPRoute)
 	p := trigger.Plan{Problem: problem, Changes: []apply.Change{change}}
-	pending := &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: "no Gateway has processed the route yet"}
+	pending := &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: "no Gateway has processed the route yet"}
 	if change.Same() {
 		pending = verdict(seen.Route)
 	}

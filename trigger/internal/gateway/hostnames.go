@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/trigger/api/v1alpha1"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 // byHostname is the name of the index of HTTPTriggers by hostname.
@@ -82,16 +82,16 @@ func (k Kind) patterns(ctx context.Context, name string) ([]string, error) {
 }
 
 // refused returns the reason why a trigger may not have a route, or nil.
-func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
+func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *functionref.Problem {
 	if len(t.Spec.ParentRefs) > 0 && !k.Gateways {
-		return &target.Problem{
+		return &functionref.Problem{
 			Reason: v1alpha1.ReasonNoGatewayAPI, Stalled: true,
 			Message: "spec.parentRefs: the Gateway API is not installed: the cluster has no HTTPRoutes",
 		}
 	}
 	patterns := seen.Patterns[t.Namespace]
 	if host, ok := foreign(t, patterns); ok {
-		return &target.Problem{Reason: v1alpha1.ReasonHostnameNotAllowed, Stalled: true, Message: fmt.Sprintf(
+		return &functionref.Problem{Reason: v1alpha1.ReasonHostnameNotAllowed, Stalled: true, Message: fmt.Sprintf(
 			"spec.hostnames: %s is not allowed in namespace %s, whose annotation %s is %q; an administrator can add it",
 			host, t.Namespace, v1alpha1.HostnamesAnnotation, strings.Join(patterns, " "))}
 	}
@@ -100,7 +100,7 @@ func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
 		if by.Namespace != t.Namespace {
 			whose = "a trigger of another namespace" // do not disclose names of other namespaces
 		}
-		return &target.Problem{
+		return &functionref.Problem{
 			Reason: v1alpha1.ReasonHostnameTaken, Stalled: true,
 			Message: fmt.Sprintf("spec.hostnames: %s with the path %s is already used by %s, which is older", host, t.Spec.Path, whose),
 		}

@@ -9,19 +9,19 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"goless.io/trigger/api/v1alpha1"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 // verdict returns the reason why the Gateways do not serve the route, or nil if all of its parents
 // have accepted it. Conditions of older generations are ignored, and so are conditions of Gateways
 // that are no longer parents.
-func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
+func verdict(route *gatewayv1.HTTPRoute) *functionref.Problem {
 	accepted := 0
 	for _, ref := range route.Spec.ParentRefs {
 		conditions := said(route, ref)
 		for _, c := range conditions {
 			if objects(c) {
-				return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s reports %s: %s", ref.Name, c.Reason, c.Message)}
+				return &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s reports %s: %s", ref.Name, c.Reason, c.Message)}
 			}
 		}
 		if slices.ContainsFunc(conditions, accepts) && !slices.ContainsFunc(conditions, isPending) {
@@ -29,7 +29,7 @@ func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
 		}
 	}
 	if wanted := len(route.Spec.ParentRefs); accepted < wanted {
-		return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("%d of %d Gateways accepted the route", accepted, wanted)}
+		return &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("%d of %d Gateways accepted the route", accepted, wanted)}
 	}
 	return nil
 }

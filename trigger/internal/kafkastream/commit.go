@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/delivery"
 )
 
 const (
@@ -48,7 +48,7 @@ func (m *member) commitLoop(ctx context.Context) {
 		if err := m.commit(ctx, m.assigned); err != nil && ctx.Err() == nil {
 			m.log.Warn("not committed", "error", err.Error())
 			tell(m.uncommitted)
-			send.Sleep(ctx, commitBackoff)
+			delivery.Sleep(ctx, commitBackoff)
 		}
 	}
 }

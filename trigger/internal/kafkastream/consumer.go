@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -78,6 +78,6 @@ func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
 		}
-		send.Sleep(ctx, rejoinPause)
+		delivery.Sleep(ctx, rejoinPause)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -60,7 +60,7 @@ func (m *member) poll(ctx context.Context) {
 	} else if ctx.Err() == nil {
 		m.log.Error("not fetched", "error", failed.Error())
 		m.deliverer.Monitor.Problem("fetch", stream.Problem{Reason: stream.NotConnected, Message: "topic " + m.consumer.Topic + " cannot be consumed: " + failed.Error()})
-		send.Sleep(ctx, time.Second)
+		delivery.Sleep(ctx, time.Second)
 	}
 }
 

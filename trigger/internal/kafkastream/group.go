@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/plugin/kslog"
 
-	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -42,7 +42,7 @@ func (c *Consumer) findGroup(ctx context.Context, d *stream.Deliverer) (string, 
 			return group, nil
 		}
 		d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: "topic " + c.Topic + " cannot be consumed: " + err.Error()})
-		send.Sleep(ctx, watchAgain)
+		delivery.Sleep(ctx, watchAgain)
 	}
 	return "", nil
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"goless.io/trigger/internal/delivery"
-	"goless.io/trigger/internal/send"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -76,8 +75,8 @@ func consume(url string, args []string) error {
 func newDeliverer(url string, log *slog.Logger) *stream.Deliverer {
 	return &stream.Deliverer{
 		URL: url, Source: "/test", Concurrency: 16, Drain: 10 * time.Second, Monitor: stream.NewMonitor("v1.2.3", "0123"),
-		Sender: send.Sender{
-			Client: send.NewClient(time.Minute, 16), Tries: 3, Log: log,
+		Sender: delivery.Sender{
+			Client: delivery.NewClient(time.Minute, 16), Tries: 3, Log: log,
 			Backoff: delivery.Backoff{First: 5 * time.Millisecond, Max: 50 * time.Millisecond, MaxPause: 50 * time.Millisecond},
 		},
 	}

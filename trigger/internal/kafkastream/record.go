@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"goless.io/trigger/internal/event"
+	"goless.io/trigger/internal/delivery"
 )
 
 // eventType is the type of the events.
@@ -56,9 +56,9 @@ func (m *message) id() string {
 // Event returns the event. The headers of the record become headers, and its key the extension
 // partitionkey, in base64 if it is not valid UTF-8 (see the extension kafkakeyencoding). The
 // extension kafkatombstone distinguishes a missing value from an empty one.
-func (m *message) Event() event.Event {
+func (m *message) Event() delivery.Event {
 	r := m.record
-	e := event.Event{
+	e := delivery.Event{
 		ID: m.id(), Source: m.deliverer.Source, Type: eventType, Time: r.Timestamp, Data: r.Value,
 		Extensions: map[string]string{
 			"kafkatopic": r.Topic, "kafkapartition": strconv.Itoa(int(r.Partition)), "kafkaoffset": strconv.FormatInt(r.Offset, 10),

@@ -16,8 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"goless.io/trigger/internal/event"
-	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -32,11 +31,11 @@ func BenchmarkThroughput(b *testing.B) {
 			var bare, ours time.Duration
 			for b.Loop() {
 				bare += measure(b, records, func(ctx context.Context, url string) error {
-					return bareLoop(ctx, brokers, url, send.NewClient(time.Minute, inFlight))
+					return bareLoop(ctx, brokers, url, delivery.NewClient(time.Minute, inFlight))
 				})
 				ours += measure(b, records, func(ctx context.Context, url string) error {
 					d := newDeliverer(url, slog.New(slog.DiscardHandler))
-					d.Concurrency, d.Sender.Client = inFlight, send.NewClient(time.Minute, inFlight)
+					d.Concurrency, d.Sender.Client = inFlight, delivery.NewClient(time.Minute, inFlight)
 					return (&Consumer{Brokers: brokers, Topic: "orders", Group: groupName(), SessionTimeout: session}).Run(ctx, d)
 				})
 			}
@@ -124,7 +123,7 @@ func bareLoop(ctx context.Context, brokers []string, url string, function *http.
 	return nil
 }
 
-func post(ctx context.Context, function *http.Client, url string, e event.Event) error {
+func post(ctx context.Context, function *http.Client, url string, e delivery.Event) error {
 	r, err := e.Request(ctx, http.MethodPost, url)
 	if err != nil {
 		return err

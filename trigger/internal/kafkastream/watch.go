@@ -8,7 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -31,7 +31,7 @@ func (m *member) watchLoop(ctx context.Context) {
 		if err != nil {
 			m.note(nil)
 			m.deliverer.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: "topic " + m.consumer.Topic + " cannot be consumed: " + err.Error()})
-			send.Sleep(ctx, watchAgain)
+			delivery.Sleep(ctx, watchAgain)
 			continue
 		}
 		m.note(&lag)
@@ -39,7 +39,7 @@ func (m *member) watchLoop(ctx context.Context) {
 		if !m.recreated.Load() {
 			m.deliverer.Monitor.Solved("")
 		}
-		send.Sleep(ctx, watchInterval)
+		delivery.Sleep(ctx, watchInterval)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -58,7 +58,7 @@ func (s *session) catchUp(ctx context.Context) error {
 		}
 		if waited < next {
 			s.report(missing, waited, begun.Add(again))
-			send.Sleep(ctx, regainWait)
+			delivery.Sleep(ctx, regainWait)
 			continue
 		}
 		given, fresh, err := s.fetchRedelivered(n, returned)

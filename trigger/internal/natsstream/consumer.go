@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"goless.io/trigger/internal/delivery"
-	"goless.io/trigger/internal/send"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -53,7 +52,7 @@ func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 		if err != nil && !ended {
 			d.Sender.Log.Error("not connected", "error", err.Error())
 			d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: err.Error()})
-			send.Sleep(ctx, pause.Wait(1, 0, rand.Float64()))
+			delivery.Sleep(ctx, pause.Wait(1, 0, rand.Float64()))
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -149,7 +149,7 @@ func (s *session) take(ctx context.Context) error {
 		var err error
 		switch {
 		case !s.conn.IsConnected():
-			send.Sleep(ctx, 100*time.Millisecond) // otherwise all requests would arrive together after the reconnect
+			delivery.Sleep(ctx, 100*time.Millisecond) // otherwise all requests would arrive together after the reconnect
 		case s.behind():
 			err = s.catchUp(ctx)
 		default:
@@ -162,7 +162,7 @@ func (s *session) take(ctx context.Context) error {
 			s.Sender.Log.Warn("fetching messages", "error", err.Error())
 			s.problem("fetch", err)
 			s.complete = false
-			send.Sleep(ctx, time.Second)
+			delivery.Sleep(ctx, time.Second)
 		case err == nil:
 			s.Monitor.Solved("fetch")
 		}
@@ -350,7 +350,7 @@ func (s *session) nakAll() {
 // watch checks the consumer, which can change or be deleted while the session sends no requests.
 func (s *session) watch(ctx context.Context) {
 	for ctx.Err() == nil && !s.abandoned.Load() {
-		send.Sleep(ctx, watchInterval)
+		delivery.Sleep(ctx, watchInterval)
 		if _, err := s.info(ctx); err != nil && ctx.Err() == nil {
 			s.Sender.Log.Warn("reading the state of the consumer", "error", err.Error())
 		}

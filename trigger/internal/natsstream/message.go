@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"goless.io/trigger/internal/event"
+	"goless.io/trigger/internal/delivery"
 )
 
 // eventType is the type of the events.
@@ -53,8 +53,8 @@ func (m *message) size() int {
 func (m *message) weight() int64 { return int64(min(m.size()+messageOverhead, heldBytes)) }
 
 // Event returns the event, with the headers of the message.
-func (m *message) Event() event.Event {
-	return event.Event{
+func (m *message) Event() delivery.Event {
+	return delivery.Event{
 		ID: m.id, Source: m.source, Type: eventType, Subject: m.subject, Time: m.at, Header: http.Header(m.ownHeader()), Data: m.data,
 	}
 }

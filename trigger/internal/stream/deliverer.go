@@ -12,14 +12,12 @@ import (
 	"time"
 
 	"goless.io/trigger/internal/delivery"
-	"goless.io/trigger/internal/event"
-	"goless.io/trigger/internal/send"
 )
 
 // A Message is a message from a broker.
 type Message interface {
 	// Event returns the event to deliver.
-	Event() event.Event
+	Event() delivery.Event
 
 	// DeadLetter writes the message and the reason to the dead letter, and returns when it is
 	// stored. It is called only if a dead letter is configured.
@@ -32,7 +30,7 @@ type Deliverer struct {
 	URL, Source string
 
 	// Sender sends the requests. Its Tries is the maximum number of attempts for an event.
-	Sender send.Sender
+	Sender delivery.Sender
 
 	// Concurrency is the maximum number of concurrent requests. Batch is the maximum number of
 	// events in a request; 0 means that each request contains one event in the binary mode. Lanes
@@ -56,7 +54,7 @@ type Deliverer struct {
 // called with one message, or with several messages that are delivered together if Batch is set.
 func (d *Deliverer) Deliver(ctx context.Context, messages ...Message) bool {
 	start := time.Now()
-	p := parcel{Deliverer: d, messages: messages, events: make([]event.Event, len(messages)), sender: d.Sender}
+	p := parcel{Deliverer: d, messages: messages, events: make([]delivery.Event, len(messages)), sender: d.Sender}
 	for i, m := range messages {
 		p.events[i] = m.Event()
 	}
@@ -78,8 +76,8 @@ const longPause = time.Minute
 type parcel struct {
 	*Deliverer
 	messages []Message // not yet in the dead letter
-	events   []event.Event
-	sender   send.Sender
+	events   []delivery.Event
+	sender   delivery.Sender
 	paused   time.Time // since when the function has not received the events; zero if it has
 }
 
@@ -135,7 +133,7 @@ func (p *parcel) send(ctx context.Context) error {
 	defer cancel()
 	return p.sender.Deliver(ctx, func(context.Context) (*http.Request, error) {
 		if p.Batch > 0 {
-			return event.BatchRequest(requests, http.MethodPost, p.URL, p.events)
+			return delivery.BatchRequest(requests, http.MethodPost, p.URL, p.events)
 		}
 		return p.events[0].Request(requests, http.MethodPost, p.URL)
 	})
@@ -154,7 +152,7 @@ func WithAbort(ctx, abort context.Context) context.Context {
 func drainContext(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		send.Sleep(lasting, after)
+		delivery.Sleep(lasting, after)
 		cancel()
 	})
 	abort, ok := ctx.Value(abortKey{}).(context.Context)
@@ -178,7 +176,7 @@ func (p *parcel) deadLetter(ctx context.Context, reason string) Outcome {
 			Reason:  DeadLetterFailed,
 			Message: "the dead letter " + p.DeadLetter + " did not accept " + p.name() + ", and later events wait: " + err.Error(),
 		})
-		send.Sleep(ctx, p.sender.Backoff.Wait(n, 0, rand.Float64()))
+		delivery.Sleep(ctx, p.sender.Backoff.Wait(n, 0, rand.Float64()))
 	}
 	return interrupted
 }
@@ -205,10 +203,10 @@ func (p *parcel) block(ctx context.Context, err error) Outcome {
 			Message: "the function does not accept " + p.name() + ", and later events wait: " + err.Error(),
 		})
 		var least time.Duration
-		if undelivered, ok := errors.AsType[*send.UndeliveredError](err); ok {
+		if undelivered, ok := errors.AsType[*delivery.UndeliveredError](err); ok {
 			least = undelivered.RetryAfter
 		}
-		send.Sleep(ctx, seldom.Wait(1, least, rand.Float64()))
+		delivery.Sleep(ctx, seldom.Wait(1, least, rand.Float64()))
 		if err = p.send(ctx); err == nil {
 			return Delivered
 		}

@@ -19,8 +19,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"goless.io/trigger/internal/delivery"
-	"goless.io/trigger/internal/event"
-	"goless.io/trigger/internal/send"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -31,8 +29,8 @@ type message struct {
 	reasons  []string
 }
 
-func (m *message) Event() event.Event {
-	return event.Event{ID: cmp.Or(m.id, "orders/7"), Source: "/test", Type: "test", Data: []byte("7")}
+func (m *message) Event() delivery.Event {
+	return delivery.Event{ID: cmp.Or(m.id, "orders/7"), Source: "/test", Type: "test", Data: []byte("7")}
 }
 
 func (m *message) DeadLetter(_ context.Context, reason string) error {
@@ -72,7 +70,7 @@ func (f *function) RoundTrip(r *http.Request) (*http.Response, error) {
 func deliverer(t *testing.T, f http.RoundTripper) *stream.Deliverer {
 	return &stream.Deliverer{
 		URL: "http://function.example/", Drain: time.Second, Monitor: stream.NewMonitor("v1.2.3", "0123"),
-		Sender: send.Sender{Client: &http.Client{Transport: f}, Backoff: delivery.DefaultBackoff, Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
+		Sender: delivery.Sender{Client: &http.Client{Transport: f}, Backoff: delivery.DefaultBackoff, Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 // recheck is the requeue delay for a trigger that conflicts with an object of another owner, which
@@ -48,7 +48,7 @@ type Kind[T v1alpha1.Trigger, S any] interface {
 // A Plan is the desired state of a trigger.
 type Plan struct {
 	// Problem is the reason why the trigger is not ready, or nil if none is known.
-	Problem *target.Problem
+	Problem *functionref.Problem
 
 	// Note is additional information in the condition Ready of a trigger that is ready. It may be
 	// empty.
@@ -102,7 +102,7 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, request reconcile.Requ
 
 // apply makes the changes of a plan. It returns the problem of the trigger: the reason why a change
 // was not made, or else the problem of the plan. It returns an error if a retry may help.
-func (r *Reconciler[T, S]) apply(ctx context.Context, t T, p Plan) (*target.Problem, error) {
+func (r *Reconciler[T, S]) apply(ctx context.Context, t T, p Plan) (*functionref.Problem, error) {
 	problem := p.Problem
 	var failed error
 	for _, change := range p.Changes {
@@ -112,11 +112,11 @@ func (r *Reconciler[T, S]) apply(ctx context.Context, t T, p Plan) (*target.Prob
 		case err == nil, apierrors.IsConflict(err):
 			failed = errors.Join(failed, err)
 		case errors.As(err, &foreign):
-			problem = &target.Problem{Reason: v1alpha1.ReasonNotOwned, Message: err.Error(), Stalled: true}
+			problem = &functionref.Problem{Reason: v1alpha1.ReasonNotOwned, Message: err.Error(), Stalled: true}
 		case apierrors.IsInvalid(err):
-			problem = &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}
+			problem = &functionref.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}
 		default:
-			problem = &target.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
+			problem = &functionref.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -124,7 +124,7 @@ func (r *Reconciler[T, S]) apply(ctx context.Context, t T, p Plan) (*target.Prob
 }
 
 // report sets the conditions for a problem, or for none if problem is nil.
-func report(t v1alpha1.Trigger, problem *target.Problem, note string) {
+func report(t v1alpha1.Trigger, problem *functionref.Problem, note string) {
 	status := t.CommonStatus()
 	status.ObservedGeneration = t.GetGeneration()
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: "the trigger is set up"}

@@ -24,7 +24,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 const (
@@ -100,7 +100,7 @@ func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 // targetChanged selects the changes of a Function that are relevant to its triggers.
 var targetChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, now := e.ObjectOld.(*v1beta1.Function), e.ObjectNew.(*v1beta1.Function)
-	return !equality.Semantic.DeepEqual(target.Of(before, before.Name), target.Of(now, now.Name)) ||
+	return !equality.Semantic.DeepEqual(functionref.Of(before, before.Name), functionref.Of(now, now.Name)) ||
 		(before.Spec.Scaling == nil) != (now.Spec.Scaling == nil)
 }}
 

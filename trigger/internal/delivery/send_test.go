@@ -1,4 +1,4 @@
-package send_test
+package delivery_test
 
 import (
 	"context"
@@ -17,8 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"goless.io/trigger/internal/delivery"
-	"goless.io/trigger/internal/event"
-	"goless.io/trigger/internal/send"
 )
 
 // brokenOff is added to a status: the function begins the response with that status and panics
@@ -55,22 +53,22 @@ func TestDeliver(t *testing.T) {
 	for name, test := range map[string]struct {
 		codes []int
 		calls int32
-		want  *send.UndeliveredError
+		want  *delivery.UndeliveredError
 	}{
 		"AtOnce":  {codes: []int{200}, calls: 1},
 		"Third":   {codes: []int{500, 404, 204}, calls: 3},
-		"Refused": {codes: []int{500, 400}, calls: 2, want: &send.UndeliveredError{Tries: 2, Reason: "the response was 400 Bad Request"}},
-		"Never":   {codes: []int{500}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the response was 500 Internal Server Error"}},
+		"Refused": {codes: []int{500, 400}, calls: 2, want: &delivery.UndeliveredError{Tries: 2, Reason: "the response was 400 Bad Request"}},
+		"Never":   {codes: []int{500}, calls: 3, want: &delivery.UndeliveredError{Tries: 3, Reason: "the response was 500 Internal Server Error"}},
 		// A handler that panics after it has begun its response has not accepted the event.
-		"BrokenOff":        {codes: []int{brokenOff + 200}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the response was aborted: unexpected EOF"}},
-		"RefusedBrokenOff": {codes: []int{brokenOff + 400}, calls: 1, want: &send.UndeliveredError{Tries: 1, Reason: "the response was 400 Bad Request"}},
+		"BrokenOff":        {codes: []int{brokenOff + 200}, calls: 3, want: &delivery.UndeliveredError{Tries: 3, Reason: "the response was aborted: unexpected EOF"}},
+		"RefusedBrokenOff": {codes: []int{brokenOff + 400}, calls: 1, want: &delivery.UndeliveredError{Tries: 1, Reason: "the response was 400 Bad Request"}},
 		// A request that does not reach the handler is not counted as an attempt.
 		"Rejected": {codes: []int{-503, -503, -503, -503, -503, 500, 200}, calls: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, calls := answering(t, test.codes...)
 			err := deliver(t.Context(), t, url)
-			var got *send.UndeliveredError
+			var got *delivery.UndeliveredError
 			if err != nil && !errors.As(err, &got) {
 				t.Fatal(err)
 			}
@@ -105,7 +103,7 @@ func TestNoConnection(t *testing.T) {
 			client := &http.Client{Timeout: test.timeout, Transport: &http.Transport{DialContext: test.dial}}
 			ctx, cancel := context.WithCancel(t.Context())
 			verdicts := map[delivery.Verdict]int{}
-			s := send.Sender{
+			s := delivery.Sender{
 				Client: client, Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Backoff: delivery.Backoff{First: time.Millisecond, Max: time.Millisecond, MaxPause: time.Millisecond},
 				Tried: func(v delivery.Verdict, reason string) {
 					if verdicts[v]++; verdicts[v] == 5 || !strings.HasPrefix(reason, "no connection: ") {
@@ -114,7 +112,7 @@ func TestNoConnection(t *testing.T) {
 				},
 			}
 			err := s.Deliver(ctx, func(ctx context.Context) (*http.Request, error) {
-				return event.Event{ID: "1", Source: "/test", Type: "test"}.Request(context.WithoutCancel(ctx), http.MethodPost, test.url)
+				return delivery.Event{ID: "1", Source: "/test", Type: "test"}.Request(context.WithoutCancel(ctx), http.MethodPost, test.url)
 			})
 			if diff := cmp.Diff(map[delivery.Verdict]int{delivery.Pause: 5}, verdicts); diff != "" {
 				t.Errorf("it ended with %v, and the tries are (-want +got):\n%s", err, diff)
@@ -132,7 +130,7 @@ func TestInterrupted(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, cancel)
 	}))
 	defer server.Close()
-	want := &send.UndeliveredError{Tries: 1, Reason: "the response was 429 Too Many Requests", RetryAfter: time.Hour, Interrupted: true}
+	want := &delivery.UndeliveredError{Tries: 1, Reason: "the response was 429 Too Many Requests", RetryAfter: time.Hour, Interrupted: true}
 	if diff := cmp.Diff(error(want), deliver(ctx, t, server.URL)); diff != "" {
 		t.Errorf("the error (-want +got):\n%s", diff)
 	}
@@ -144,9 +142,9 @@ func TestNewConnections(t *testing.T) {
 	connections := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { connections[r.RemoteAddr]++ }))
 	defer server.Close()
-	s := send.Sender{Client: send.NewClient(time.Minute, 1), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	s := delivery.Sender{Client: delivery.NewClient(time.Minute, 1), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	request := func(ctx context.Context) (*http.Request, error) {
-		return event.Event{ID: "1", Source: "/test", Type: "test"}.Request(ctx, http.MethodPost, server.URL)
+		return delivery.Event{ID: "1", Source: "/test", Type: "test"}.Request(ctx, http.MethodPost, server.URL)
 	}
 	events := 0
 	for deadline := time.Now().Add(time.Minute); len(connections) < 4; events++ {
@@ -164,11 +162,11 @@ func TestNewConnections(t *testing.T) {
 
 func deliver(ctx context.Context, t *testing.T, url string) error {
 	t.Helper()
-	s := send.Sender{
-		Client: send.NewClient(time.Minute, 1), Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	s := delivery.Sender{
+		Client: delivery.NewClient(time.Minute, 1), Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Backoff: delivery.Backoff{First: time.Millisecond, Max: 4 * time.Millisecond, MaxPause: 4 * time.Millisecond},
 	}
 	return s.Deliver(ctx, func(ctx context.Context) (*http.Request, error) {
-		return event.Event{ID: "1", Source: "/test", Type: "test"}.Request(ctx, http.MethodPost, url)
+		return delivery.Event{ID: "1", Source: "/test", Type: "test"}.Request(ctx, http.MethodPost, url)
 	})
 }

@@ -1,6 +1,4 @@
-// Package pod contains what the pods of all triggers have in common: they comply with the
-// restricted Pod Security Standard and have no service account token.
-package pod
+package apply
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -8,8 +6,9 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// Restricted returns the spec of a pod with one container. It sets the security context.
-func Restricted(container *corev1ac.ContainerApplyConfiguration) *corev1ac.PodSpecApplyConfiguration {
+// RestrictedPod returns the spec of a pod with one container, which complies with the restricted Pod
+// Security Standard and has no service account token.
+func RestrictedPod(container *corev1ac.ContainerApplyConfiguration) *corev1ac.PodSpecApplyConfiguration {
 	return corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
@@ -24,8 +23,8 @@ func Restricted(container *corev1ac.ContainerApplyConfiguration) *corev1ac.PodSp
 				WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))))
 }
 
-// Amounts returns a list of resources. It contains no cpu if cpu is empty.
-func Amounts(cpu, memory, storage string) corev1.ResourceList {
+// Resources returns a list of resources. It contains no cpu if cpu is empty.
+func Resources(cpu, memory, storage string) corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceMemory:           resource.MustParse(memory),
 		corev1.ResourceEphemeralStorage: resource.MustParse(storage),

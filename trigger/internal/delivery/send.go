@@ -1,6 +1,4 @@
-// Package send delivers an event to a function. It retries until the function accepts or rejects
-// the event, or the attempts are exhausted. It does not depend on a broker.
-package send
+package delivery
 
 import (
 	"context"
@@ -12,8 +10,6 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"time"
-
-	"goless.io/trigger/internal/delivery"
 )
 
 // maxAnswer is the maximum number of bytes read of a response. A longer response counts as
@@ -26,14 +22,14 @@ type Sender struct {
 	Client *http.Client
 
 	// Backoff determines the delays between attempts.
-	Backoff delivery.Backoff
+	Backoff Backoff
 
 	// Tries is the maximum number of attempts for an event; 0 means no limit. Pauses are not
 	// counted.
 	Tries int
 
 	// Tried is called after each attempt with its verdict and the reason of a failure; optional.
-	Tried func(v delivery.Verdict, reason string)
+	Tried func(v Verdict, reason string)
 
 	// Log receives a line for each failed attempt. About contains attributes of the event for it.
 	Log   *slog.Logger
@@ -98,20 +94,20 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 			return err
 		}
 		verdict, least, reason := s.try(r)
-		if verdict == delivery.Done {
+		if verdict == Done {
 			return nil
 		}
 		if ctx.Err() == nil || last.Tries == 0 {
 			last.Reason, last.RetryAfter = reason, least
 		}
 		wait, backoff := last.Tries+1, s.Backoff
-		if verdict == delivery.Pause {
+		if verdict == Pause {
 			pauses++
 			wait, backoff.Max = pauses, backoff.MaxPause
 		} else {
 			last.Tries, pauses = last.Tries+1, 0
 		}
-		if verdict == delivery.Refused || s.Tries > 0 && last.Tries >= s.Tries {
+		if verdict == Refused || s.Tries > 0 && last.Tries >= s.Tries {
 			return &last
 		}
 		pause := backoff.Wait(wait, least, rand.Float64())
@@ -125,12 +121,12 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 // try sends a request and returns the verdict for its response. It reads the response, because a
 // handler that panics aborts it even after status 200. A status other than 2xx counts even if the
 // response is aborted. reason describes a failure.
-func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Duration, reason string) {
+func (s *Sender) try(r *http.Request) (verdict Verdict, least time.Duration, reason string) {
 	var connected atomic.Bool
 	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	answer, err := s.Client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), &trace)))
 	if err != nil && !connected.Load() {
-		err = &delivery.ConnectError{Err: err}
+		err = &ConnectError{Err: err}
 	}
 	if err == nil {
 		_, broken := io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
@@ -139,9 +135,9 @@ func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Dura
 			err = broken
 		}
 	}
-	verdict, least = delivery.Judge(answer, err, time.Now())
-	if verdict != delivery.Done {
-		reason = delivery.Reason(answer, err)
+	verdict, least = Judge(answer, err, time.Now())
+	if verdict != Done {
+		reason = Reason(answer, err)
 	}
 	if s.Tried != nil {
 		s.Tried(verdict, reason)

@@ -1,4 +1,4 @@
-package event_test
+package delivery_test
 
 import (
 	"cmp"
@@ -11,12 +11,12 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"goless.io/trigger/internal/event"
+	"goless.io/trigger/internal/delivery"
 )
 
 // The CloudEvents SDK reads the attributes and data of the event.
 func TestSDK(t *testing.T) {
-	e := event.Event{
+	e := delivery.Event{
 		ID: "orders-0-17", Source: "/apis/goless.io/v1alpha1/namespaces/shop/x", Type: "io.goless.test",
 		Time: time.Date(2026, time.November, 23, 4, 5, 6, 789, time.FixedZone("CET", 3600)), Subject: "orders/7", Header: http.Header{"Content-Type": {"application/json"}},
 		Data: []byte(`{"n":7}`), Extensions: map[string]string{"partitionkey": "7"},
@@ -32,7 +32,7 @@ func TestSDK(t *testing.T) {
 
 // sameAttributes reports whether the SDK has read the attributes of an event, except the type of
 // its data.
-func sameAttributes(got *cloudevents.Event, e event.Event) bool {
+func sameAttributes(got *cloudevents.Event, e delivery.Event) bool {
 	return got.SpecVersion() == "1.0" && got.ID() == e.ID && got.Source() == e.Source && got.Type() == e.Type &&
 		got.Subject() == e.Subject && got.Time().Equal(e.Time) && got.Extensions()["partitionkey"] == e.Extensions["partitionkey"]
 }
@@ -59,7 +59,7 @@ func TestBatchSDK(t *testing.T) {
 		"Empty":         {contentType: "application/json"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := event.Event{
+			e := delivery.Event{
 				ID: "orders-0-17 \"é\"", Source: "/apis/x", Type: "io.goless.test", Time: at, Subject: "orders/7",
 				Header: http.Header{cmp.Or(test.header, "Content-Type"): {test.contentType}}, Data: []byte(test.data), Extensions: map[string]string{"partitionkey": "7"},
 			}
@@ -73,9 +73,9 @@ func TestBatchSDK(t *testing.T) {
 }
 
 // readSecond returns the event that the SDK reads at the second position of a batch.
-func readSecond(t *testing.T, e event.Event) *cloudevents.Event {
+func readSecond(t *testing.T, e delivery.Event) *cloudevents.Event {
 	t.Helper()
-	r, err := event.BatchRequest(t.Context(), http.MethodPost, "http://function.example/", []event.Event{{ID: "1", Source: "/test", Type: "t"}, e})
+	r, err := delivery.BatchRequest(t.Context(), http.MethodPost, "http://function.example/", []delivery.Event{{ID: "1", Source: "/test", Type: "t"}, e})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func readSecond(t *testing.T, e event.Event) *cloudevents.Event {
 
 // Headers of a message are sent, except those that would change the request.
 func TestMessageHeaders(t *testing.T) {
-	r, err := event.Event{ID: "1", Source: "/test", Type: "t", Header: http.Header{
+	r, err := delivery.Event{ID: "1", Source: "/test", Type: "t", Header: http.Header{
 		"traceparent": {"00-1-2-03"}, "X-Own": {"a", "b"}, "Content-Type": {"text/plain"},
 		"Host": {"evil.example"}, "transfer-encoding": {"chunked"}, "ce-id": {"2"}, "Ce-Other": {"x"}, "X Y": {"space"}, "X-Line": {"a\r\nb"},
 	}}.Request(t.Context(), http.MethodPost, "http://function.example/")
@@ -112,7 +112,7 @@ func TestMessageHeaders(t *testing.T) {
 
 // Characters that are not valid in a header are encoded, and unknown attributes are omitted.
 func TestHeaders(t *testing.T) {
-	r, err := event.Event{ID: "a b\"%\r\nX: 1", Source: "/é", Type: "t"}.Request(t.Context(), http.MethodPost, "http://function.example/")
+	r, err := delivery.Event{ID: "a b\"%\r\nX: 1", Source: "/é", Type: "t"}.Request(t.Context(), http.MethodPost, "http://function.example/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, e event.Event) *cloudevents.Event {
+func read(t *testing.T, e delivery.Event) *cloudevents.Event {
 	t.Helper()
 	r, err := e.Request(t.Context(), http.MethodPost, "http://function.example/")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package target determines the URL of a Function and what prevents a trigger from calling it, from
+// Package functionref determines the URL of a Function and what prevents a trigger from calling it, from
 // the spec and status of the Function.
-package target
+package functionref
 
 import (
 	"fmt"

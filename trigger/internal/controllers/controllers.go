@@ -1,6 +1,6 @@
-// Package kinds sets up a manager that reconciles all kinds of triggers: the contents of the cache,
+// Package controllers sets up a manager that reconciles all kinds of triggers: the contents of the cache,
 // the reconcilers and the metrics.
-package kinds
+package controllers
 
 import (
 	"context"

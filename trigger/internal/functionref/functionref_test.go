@@ -1,4 +1,4 @@
-package target_test
+package functionref_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/functionref"
 )
 
 const url = "http://sample.shop.svc:9000"
@@ -33,7 +33,7 @@ func TestOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "sample", UID: "1"}, Status: v1beta1.FunctionStatus{URL: url}}
 			test.change(fn)
-			got, reason := target.Of(fn, "sample"), ""
+			got, reason := functionref.Of(fn, "sample"), ""
 			if got.Problem != nil {
 				reason = got.Problem.Reason
 			}
@@ -49,7 +49,7 @@ func TestTimeout(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
 	for timeout, want := range map[time.Duration]time.Duration{0: 0, time.Second: 71 * time.Second} {
 		fn.Spec.Timeout = &metav1.Duration{Duration: timeout}
-		if got := target.Of(fn, "sample").Timeout; got != want {
+		if got := functionref.Of(fn, "sample").Timeout; got != want {
 			t.Errorf("with a timeout of %s it is %s, want %s", timeout, got, want)
 		}
 	}

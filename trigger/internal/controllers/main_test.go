@@ -1,4 +1,4 @@
-package kinds_test
+package controllers_test
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apiservertest"
-	"goless.io/trigger/internal/kinds"
+	"goless.io/trigger/internal/controllers"
 )
 
 // The tests of this package use a real etcd and kube-apiserver. No other controllers run: the tests
@@ -87,7 +87,7 @@ func run(m *testing.M, environment *envtest.Environment) int {
 // startManager runs goless-triggers with the rights that it has where it is installed, and
 // under the access policy.
 func startManager(ctx context.Context, config *rest.Config, ended chan<- error) error {
-	options, err := kinds.ManagerOptions(config, nil)
+	options, err := controllers.ManagerOptions(config, nil)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func startManager(ctx context.Context, config *rest.Config, ended chan<- error) 
 	if mgr, err = ctrl.NewManager(logged, options); err != nil {
 		return err
 	}
-	if err := kinds.Register(mgr, kinds.Images{Deliver: apiservertest.Image, Consume: apiservertest.Image}); err != nil {
+	if err := controllers.Register(mgr, controllers.Images{Deliver: apiservertest.Image, Consume: apiservertest.Image}); err != nil {
 		return err
 	}
 	go func() { ended <- mgr.Start(ctx) }()

@@ -1,4 +1,4 @@
-package kinds_test
+package controllers_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"goless.io/trigger/api/v1alpha1"
-	"goless.io/trigger/internal/kinds"
+	"goless.io/trigger/internal/controllers"
 )
 
 const widgets = `
@@ -36,13 +36,13 @@ func TestChange(t *testing.T) {
 	become := func(has bool, change func()) {
 		t.Helper()
 		ended := make(chan error, 1)
-		watch := kinds.Change{
+		watch := controllers.Change{
 			Discovery: discovery.NewDiscoveryClient(apiServer.RESTClient()), Pause: 20 * time.Millisecond,
 			Had: map[schema.GroupVersionKind]bool{kind: !has, v1alpha1.GroupVersion.WithKind("CronTrigger"): true},
 		}
 		go func() { ended <- watch.Start(t.Context()) }()
 		change()
-		if err := <-ended; !errors.Is(err, kinds.ErrChanged) {
+		if err := <-ended; !errors.Is(err, controllers.ErrChanged) {
 			t.Fatalf("it ended with %v", err)
 		}
 	}

@@ -1,8 +1,4 @@
-// Package event creates HTTP requests for events, as CloudEvents 1.0. In the binary mode, the
-// attributes are headers and the data is the body. In the batched mode, a request contains several
-// events. A message that is already a CloudEvent keeps its attributes. The package does not depend
-// on a broker and sends no requests.
-package event
+package delivery
 
 import (
 	"bytes"

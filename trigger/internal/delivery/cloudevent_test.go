@@ -1,4 +1,4 @@
-package event_test
+package delivery_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"goless.io/trigger/internal/event"
+	"goless.io/trigger/internal/delivery"
 )
 
 // A message that is already a CloudEvent keeps its attributes, and those of the trigger become
@@ -33,7 +33,7 @@ func TestCloudEventStays(t *testing.T) {
 			`{"specversion":"1.0","id":"their-id","source":"/their","type":"their.type","subject":"their/subject","own":"x y","partitionkey":"their-key","datacontenttype":"application/json","data":{"n":"<7>"}}`,
 		},
 	} {
-		e := event.Event{
+		e := delivery.Event{
 			ID: "orders-0-17", Source: "/ours", Type: "io.goless.test", Subject: "ours",
 			Extensions: map[string]string{"kafkatopic": "orders", "partitionkey": "ours"}, Header: test.header, Data: []byte(test.data),
 		}
@@ -65,7 +65,7 @@ func TestStructuredData(t *testing.T) {
 		"Batch":     {"application/cloudevents-batch+json", "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := event.Event{ID: "1", Source: "/ours", Type: "t", Header: http.Header{"Content-Type": {test.contentType}, "Ce-Id": {"2"}}, Data: []byte(test.data)}
+			e := delivery.Event{ID: "1", Source: "/ours", Type: "t", Header: http.Header{"Content-Type": {test.contentType}, "Ce-Id": {"2"}}, Data: []byte(test.data)}
 			r, err := e.Request(t.Context(), http.MethodPost, "http://function.example/")
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +98,7 @@ func TestLongHeaders(t *testing.T) {
 		"Short":      {key: strings.Repeat("k", 8<<10)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := event.Event{
+			r, err := delivery.Event{
 				ID: "1", Source: "/ours", Type: "t", Extensions: map[string]string{"partitionkey": test.key}, Header: test.header, Data: []byte("7"),
 			}.Request(t.Context(), http.MethodPost, "http://function.example/")
 			if err != nil {

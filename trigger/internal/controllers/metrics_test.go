@@ -1,4 +1,4 @@
-package kinds_test
+package controllers_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"goless.io/trigger/api/v1alpha1"
-	"goless.io/trigger/internal/kinds"
+	"goless.io/trigger/internal/controllers"
 )
 
 // The triggers of each kind are counted by their conditions.
@@ -19,7 +19,7 @@ func TestMetrics(t *testing.T) {
 	await(t, cron, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
 	await(t, http, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(kinds.Triggers{Reader: mgr.GetClient(), Working: mgr.Elected()})
+	registry.MustRegister(controllers.Triggers{Reader: mgr.GetClient(), Working: mgr.Elected()})
 	for kind, reason := range map[string]string{"CronTrigger": v1alpha1.ReasonFunctionNotFound, "HTTPTrigger": v1alpha1.ReasonReady} {
 		eventually(t, kind+" is counted", func() bool { return counted(t, registry, kind, reason) > 0 })
 	}
