@@ -237,7 +237,7 @@ func TestParseRejectsArchives(t *testing.T) {
 		"Absolute":       {hello + "-- /etc/passwd --\n", "/etc/passwd:1:1: the name must be relative to the archive; remove the leading /"},
 		"Backslash":      {hello + "-- a\\b --\n", `a\b:1:1: the name has a \, write / between directories`},
 		"Unclean":        {hello + "-- a//b --\n-- ./c --\n-- d/ --\n", "a//b:1:1: the name is not clean; write a/b\n./c:1:1: the name is not clean; write c\nd/:1:1: the name is not clean; write d"},
-		"Characters":     {hello + "-- a:b --\n-- a?\x1b --\n-- aux.go --\npackage handlers\n", "a:b:1:1: the name is not portable; use another one: invalid char ':'\na??:1:1: the name is not portable; use another one: invalid char '?'\naux.go:1:1: the name is not portable; use another one: \"aux\" disallowed as path element component on Windows"},
+		"Characters":     {hello + "-- a:b --\n-- a?\x1b --\n-- aux.go --\npackage handlers\n", "a:b:1:1: the name is not portable: invalid char ':'; use another one\na??:1:1: the name is not portable: invalid char '?'; use another one\naux.go:1:1: the name is not portable: \"aux\" disallowed as path element component on Windows; use another one"},
 		"LongName":       {hello + "-- " + strings.Repeat("a/", 128) + "b --\n", strings.Repeat("a/", 128) + "b:1:1: the name has 257 bytes, at most 255 are allowed"},
 		"EncodedTwice":   {hello + "-- base64:base64:a --\nQUE=\n", "base64:a:1:1: the name starts with base64: twice; write it once"},
 		"EncodedGo":      {hello + "-- base64:a.go --\nQUE=\n", "base64:a.go:1:1: a.go must be text; write it without base64:"},
@@ -266,7 +266,7 @@ func TestParseRejectsArchives(t *testing.T) {
 		"OneMachine":     {"-- a.go --\npackage handlers\n-- b_amd64.go --\n" + hello, "b_amd64.go:5:1: Handler is in a file that is excluded for some platforms by its name or a build constraint; functions are built for linux, on amd64 and arm64"},
 		"OneHook":        {hello + "-- b_arm64.go --\npackage handlers\nimport \"context\"\nfunc Stop(context.Context) error { return nil }\n", "b_arm64.go:3:1: Stop is in a file that is excluded for some platforms by its name or a build constraint; functions are built for linux, on amd64 and arm64"},
 		"Packages":       {hello + "-- b.go --\npackage other\n", "b.go:1:9: package other differs from the package of handler.go:1:9, handlers; use one name per directory"},
-		"PackageOfTests": {hello + "-- a_test.go --\npackage handlers\n-- b_test.go --\npackage handlers_test\n-- c_test.go --\n// Mine.\npackage third\n-- d_windows_test.go --\npackage fourth\n", "c_test.go:2:9: package third is not the package of handler.go:1:9, handlers, or its tests; write package handlers_test, or package handlers"},
+		"PackageOfTests": {hello + "-- a_test.go --\npackage handlers\n-- b_test.go --\npackage handlers_test\n-- c_test.go --\n// Mine.\npackage third\n-- d_windows_test.go --\npackage fourth\n", "c_test.go:2:9: package third does not match the package of handler.go:1:9, handlers; write package handlers_test, or package handlers"},
 		"NoModule":       {hello + "-- util/a.go --\npackage util\n-- util/b.go --\npackage util\n", "util/a.go:1:9: a package in a subdirectory needs a go.mod; add one with the line: module example.com/function"},
 		"Syntax":         {hello + moduleFile + "-- util/a.go --\npackage util\n\nfunc {\n-- b.go --\npackage handlers; import \"C\"\n", "util/a.go:3:6: expected 'IDENT', found '{'\nb.go:1:26: cannot import \"C\": functions are built without cgo"},
 		"EmptyGo":        {hello + "-- b.go --\n", "b.go:1:1: expected 'package', found 'EOF'"},
@@ -276,7 +276,7 @@ func TestParseRejectsArchives(t *testing.T) {
 		"NotRequired":    {strings.Replace(hello, "import", "import \"example.com/x\"\nimport", 1) + moduleFile, `handler.go:3:8: cannot import "example.com/x": go.mod requires no module that contains it; add one with: builder tidy FILE`},
 		"Internal":       {strings.Replace(hello, "import", "import \"internal/abi\"\nimport", 1) + moduleFile, `handler.go:3:8: cannot import "internal/abi": it is internal to the Go distribution`},
 		"Embed":          {hello + "//go:embed ../c b/* .\n//go:embed \"a\n//go:embed all:d all:../d [\n-- a --\n", "handler.go:8:12: cannot embed ../c: the path must be inside the directory of the file, without . and ..\nhandler.go:8:21: cannot embed .: the path must be inside the directory of the file, without . and ..\nhandler.go:9:1: cannot parse the pattern of //go:embed: invalid quoted string in //go:embed: \"a\nhandler.go:10:18: cannot embed all:../d: the path must be inside the directory of the file, without . and ..\nhandler.go:10:27: cannot embed [: the path must be inside the directory of the file, without . and .."},
-		"Directives":     {hello + "-- b.go --\npackage handlers\n//line a.go:1\n//go:linkname a b\n", "b.go:2:1: line directives are not allowed, because they change the positions of errors; remove it\nb.go:3:1: //go:linkname is not allowed; remove it"},
+		"Directives":     {hello + "-- b.go --\npackage handlers\n//line a.go:1\n//go:linkname a b\n", "b.go:2:1: line directives are not allowed, because they change the positions of errors; remove this line\nb.go:3:1: //go:linkname is not allowed; remove it"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestParseRejectsModules(t *testing.T) {
 		"Internal":    {"module a.b/internal/c\n", "go.mod:1:1: module path a.b/internal/c is reserved for Go; use another one such as example.com/function"},
 		"Path":        {"module a.b/~c d\n", "go.mod:1:1: usage: module module/path"},
 		"FirstMajor":  {"module example.com/v1\n", "go.mod:1:1: module path example.com/v1 ends with a version other than /v2 or later; use another one such as example.com/function"},
-		"PathQuoted":  {"module \"a b\"\n", "go.mod:1:1: module path a b is invalid; use another one such as example.com/function: invalid char ' '"},
+		"PathQuoted":  {"module \"a b\"\n", "go.mod:1:1: module path a b is invalid: invalid char ' '; use another one such as example.com/function"},
 		"PathLong":    {"module a" + strings.Repeat("/b", 128) + "\n", "go.mod:1:1: module path has 257 bytes, at most 255 are allowed"},
 		"Require":     {"module a.b/c\nrequire hello v1.0.0\n", "go.mod:2:1: cannot require hello: invalid path: missing dot in first path element"},
 	}

@@ -12,14 +12,14 @@ import (
 // directives are comments that would change what is compiled.
 var directives = []struct{ prefix, message string }{
 	{"//go:linkname", "//go:linkname is not allowed; remove it"},
-	{"//go:cgo_", "cgo directives are not allowed, because functions are built without cgo; remove it"},
+	{"//go:cgo_", "cgo directives are not allowed, because functions are built without cgo; remove this line"},
 }
 
 // checkDirectives rejects directives to the toolchain and line directives.
 func (c *checker) checkDirectives(f *file) {
 	for comment := range comments(f.syntax) {
 		if isLineDirective(comment.Text) {
-			c.report(f, comment.Pos(), "line directives are not allowed, because they change the positions of errors; remove it")
+			c.report(f, comment.Pos(), "line directives are not allowed, because they change the positions of errors; remove this line")
 		}
 		for _, d := range directives {
 			rest, ok := strings.CutPrefix(comment.Text, d.prefix)

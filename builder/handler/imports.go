@@ -58,7 +58,7 @@ func (c *checker) checkImport(path string) string {
 	case strings.Contains(path, "://"):
 		return cannot("an import path is not a URL; write it without " + path[:strings.Index(path, "://")+len("://")])
 	case strings.Contains(path, "@"):
-		return cannot("an import path has no version, go.mod has it; write it without " + path[strings.IndexByte(path, '@'):])
+		return cannot("the version belongs in go.mod, not in the import path; write it without " + path[strings.IndexByte(path, '@'):])
 	case first == "." || first == "..":
 		return cannot("relative imports are not allowed; write the full import path")
 	case slices.Contains(ours, path):

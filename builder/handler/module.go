@@ -132,7 +132,7 @@ func (c *checker) checkModulePath(f *file, mod *modfile.File) {
 	_, _, canHaveVersion := module.SplitPathVersion(name)
 	switch {
 	case invalid != nil:
-		c.reportMod(at, fmt.Sprintf("module path %s is invalid; use another one such as example.com/function: %v", name, invalid.Err))
+		c.reportMod(at, fmt.Sprintf("module path %s is invalid: %v; use another one such as example.com/function", name, invalid.Err))
 	case !canHaveVersion:
 		c.reportMod(at, fmt.Sprintf("module path %s ends with a version other than /v2 or later; use another one such as example.com/function", name))
 	case len(name) > maxName:

@@ -57,7 +57,7 @@ func checkName(f *file) string {
 	case len(f.Name) > maxName:
 		return fmt.Sprintf("the name has %d bytes, at most %d are allowed", len(f.Name), maxName)
 	case invalid != nil:
-		return fmt.Sprintf("the name is not portable; use another one: %v", invalid.Err)
+		return fmt.Sprintf("the name is not portable: %v; use another one", invalid.Err)
 	case f.isGo && !alphanumeric(f.base[0]), f.isGo && f.dir != root && !alphanumeric(path.Base(f.dir)[0]):
 		return "the go command rejects the name; start the names of files and directories with a letter"
 	case f.base == "go.work":

@@ -86,7 +86,7 @@ func (c *checker) checkTests(p *pkg) {
 		}
 		other := syntax.Name.Name
 		if excluding, err := f.excluding(); err == nil && len(excluding) < len(architectures) && other != "documentation" && strings.TrimSuffix(other, "_test") != name.Name {
-			c.reportAt(f, int(syntax.Name.Pos()-syntax.FileStart), fmt.Sprintf("package %s is not the package of %s, %s, or its tests; write package %s_test, or package %s", other, first.place(name.Pos()), name.Name, name.Name, name.Name))
+			c.reportAt(f, int(syntax.Name.Pos()-syntax.FileStart), fmt.Sprintf("package %s does not match the package of %s, %s; write package %s_test, or package %s", other, first.place(name.Pos()), name.Name, name.Name, name.Name))
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (b *builds) archive(end string) ([]byte, error) {
 }
 
 var (
-	compilerMemory = regexp.MustCompile(`the compiler took (\d+) MiB`)
+	compilerMemory = regexp.MustCompile(`the compiler used (\d+) MiB`)
 	collection     = regexp.MustCompile(`(?m)^gc \d+ .* (\d+)->(\d+)->\d+ MB,`)
 )
 

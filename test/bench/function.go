@@ -86,7 +86,7 @@ func hasAllReplicas(object client.Object) bool {
 	return isReady(fn) && fixed && fn.Status.ReadyReplicas == wanted
 }
 
-var peak = regexp.MustCompile(`the compiler took (\d+) MiB`)
+var peak = regexp.MustCompile(`the compiler used (\d+) MiB`)
 
 // compile records the report of the builder in a pod: its duration from the status, and the
 // memory of its largest process from the log.

@@ -52,7 +52,7 @@ func TestStartHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	fn = ns.stalled(fn, v1beta1.ReasonProgressDeadlineExceeded)
-	ns.tells(fn, "Warning ProgressDeadlineExceeded: no replica became ready for 20 seconds: ")
+	ns.tells(fn, "Warning ProgressDeadlineExceeded: no replica became ready within 20 seconds: ")
 	fn = ns.ready(ns.change(fn, source(answering("up"))))
 	ns.answers(fn, "up")
 }
@@ -63,7 +63,7 @@ func TestEndsBeforeItServes(t *testing.T) {
 	for name, test := range map[string]struct{ init, want string }{
 		"nil-map": {"var m map[string]int\n\tm[\"a\"] = len(os.Args)", "panic: assignment to entry in nil map at handler.go:10"},
 		"exits":   {"os.Exit(3)", "it exited by itself, such as by os.Exit(3) or log.Fatal; its log is empty"},
-		"loops":   {"for {\n\t\t_ = os.Args\n\t}", "it received SIGTERM because its health check failed: an init function or a package variable does not return; its log is empty"},
+		"loops":   {"for {\n\t\t_ = os.Args\n\t}", "it received SIGTERM because its health check failed: an init function or the initialization of a package variable does not return; its log is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

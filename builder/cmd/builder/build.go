@@ -152,7 +152,7 @@ func (b *build) function(ctx context.Context, function *input.Function) outcome 
 	o := newOutcome(maker, time.Since(started), err)
 	if err == nil {
 		o.report.AddWarnings(result)
-		b.resultf("%s: built %s in %s, the compiler took %d MiB", function.Name, cmp.Or(b.binary, binary), o.report.Duration, result.PeakMemory>>20)
+		b.resultf("%s: built %s in %s, the compiler used %d MiB", function.Name, cmp.Or(b.binary, binary), o.report.Duration, result.PeakMemory>>20)
 		if note := memoryNote(result.PeakMemory); note != "" && !tools.Sealed {
 			b.notef("%s: %s", function.Name, note)
 		}

@@ -62,7 +62,7 @@ func (l *logs) run(ctx context.Context, name string) error {
 	}
 	found, err := kubectl.Logs(ctx, function, open)
 	if err == nil && !found {
-		l.notef("%s has no pods: %s", name, function.Condition("Ready"))
+		l.notef("%s has no started pods: %s", name, function.Condition("Ready"))
 	}
 	return err
 }

@@ -55,7 +55,7 @@ if you trust all sources.`,
 	cmd.Flags().StringVar(&v.seed, "seed-file", "", "`file` of 32 random bytes, from which all keys are derived")
 	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and builds, used by this process only; files of an earlier process are removed")
 	cmd.Flags().Int64Var(&v.storeSize, "store-size", buildservice.DefaultStoreSize>>20, "size of the results in the store, in `MiB`")
-	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", buildservice.DefaultDependenciesSize>>20, "size of the modules and packages in the store that are cached for later builds of the same namespace, in `MiB`; 0 disables the cache")
+	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", buildservice.DefaultDependenciesSize>>20, "maximum size of the modules and packages that the store caches for later builds of the same namespace, in `MiB`; 0 disables the cache")
 	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "maximum number of concurrent builds, each with an equal share of the processors; the last slot is reserved for namespaces that build rarely (default: the number of processors plus one)")
 	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", buildservice.DefaultMaxTimeout, "maximum timeout of a build, for all orders")
 	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", buildservice.DefaultMemory>>20, "maximum memory of a build, in `MiB`, for all orders; go vet uses up to 256 in addition")

@@ -220,7 +220,7 @@ func checkAlone(path string, function *input.Function) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		return fmt.Errorf("%s is in the module of %s; run: builder tidy %s", path, filepath.Join(module, "go.mod"), module)
+		return fmt.Errorf("%s is in the module of %s, whose go.mod is for all of its packages; run: builder tidy %s", path, filepath.Join(module, "go.mod"), module)
 	}
 	if dir == path {
 		return nil

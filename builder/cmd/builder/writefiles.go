@@ -51,7 +51,7 @@ func checkUnchanged(edit input.Edit) error {
 	case edit.Old == nil:
 		return fmt.Errorf("%s exists; nothing was written", edit.Path)
 	case !bytes.Equal(now, edit.Old):
-		return fmt.Errorf("%s changed in the meantime; nothing was written; try again", edit.Path)
+		return fmt.Errorf("%s changed in the meantime, and nothing was written; try again", edit.Path)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (s *Service) forward(ctx context.Context, key string, o buildapi.Order, not
 		if err == nil || ctx.Err() != nil {
 			return true
 		}
-		s.config.Log.Info("a replica failed to build; trying the next one", "key", short(key), "replica", address, "error", err)
+		s.config.Log.Info("a replica returned no report; trying the next one, or building here", "key", short(key), "replica", address, "error", err)
 	}
 	return false
 }

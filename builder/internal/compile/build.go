@@ -128,7 +128,7 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 	took := time.Since(started)
 	switch {
 	case errors.Is(err, ErrTimeout) && spent.isBelow(b.Timeout/2):
-		return nil, fmt.Errorf("%w: stopped after %s, of which %s on a processor; retry at a less busy time, or raise the limit", ErrBusy, b.Timeout, spent.sum.Round(time.Second))
+		return nil, fmt.Errorf("%w: stopped after %s, of which %s on a processor; retry at a less busy time, or raise the timeout", ErrBusy, b.Timeout, spent.sum.Round(time.Second))
 	case err == nil:
 		copied := sandbox.CopyResult(work.build, binaryName, b.Output, 0o755)
 		warnings, unvetted := v.wait()

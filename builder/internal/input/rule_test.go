@@ -46,17 +46,17 @@ func TestRules(t *testing.T) {
 // cluster is reported with its position.
 func TestFieldsTogether(t *testing.T) {
 	for spec, want := range map[string]string{
-		`drainSeconds: 0, env: [{name: DRAIN_TIMEOUT}]`:                                             `4:35: spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which defines the same; remove one of them`,
+		`drainSeconds: 0, env: [{name: DRAIN_TIMEOUT}]`:                                             `4:35: spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which is the same setting; remove one of them`,
 		`drainSeconds: null, env: [{name: DRAIN_TIMEOUT}]`:                                          `<nil>`,
-		`scaling: {cpu: 500m}, resources: {limits: {cpu: "0.5"}}`:                                   `4:36: spec.scaling.cpu must be less than spec.resources.limits.cpu, 0.5; otherwise no replica could exceed it, and the function would never scale up`,
+		`scaling: {cpu: 500m}, resources: {limits: {cpu: "0.5"}}`:                                   `4:36: spec.scaling.cpu must be less than spec.resources.limits.cpu (0.5); otherwise no replica could exceed the target, and the function would never scale up`,
 		`scaling: {cpu: 499999u}, resources: {limits: {cpu: "0.5"}}`:                                `<nil>`,
 		`resources: {requests: {memory: 2Mi}, limits: {memory: 2M}}`:                                `4:52: spec.resources.requests.memory exceeds the limit of 2M`,
 		`resources: {requests: {memory: 1048576}, limits: {memory: 1024Ki}}`:                        `<nil>`,
 		`build: {resources: {requests: {cpu: 3}, limits: {cpu: 2500m}}}`:                            `4:57: spec.build.resources.requests.cpu exceeds the limit of 2500m`,
-		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: 512Mi}}`:                `4:37: spec.scratch.size must be less than spec.resources.limits.memory, 512Mi, because files in /tmp count towards it`,
-		`scratch: {size: 512Mi, medium: Memory}, resources: {limits: {memory: 0.5Gi}}`:              `4:37: spec.scratch.size must be less than spec.resources.limits.memory, 0.5Gi, because files in /tmp count towards it`,
+		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: 512Mi}}`:                `4:37: spec.scratch.size must be less than spec.resources.limits.memory (512Mi), because files in /tmp count towards it`,
+		`scratch: {size: 512Mi, medium: Memory}, resources: {limits: {memory: 0.5Gi}}`:              `4:37: spec.scratch.size must be less than spec.resources.limits.memory (0.5Gi), because files in /tmp count towards it`,
 		`scratch: {size: 511Mi, medium: Memory}, resources: {limits: {memory: 512Mi}}`:              `<nil>`,
-		`scratch: {size: 2Gi}, resources: {limits: {memory: 512Mi, ephemeral-storage: "1.5Gi"}}`:    `4:37: spec.scratch.size must be less than spec.resources.limits.ephemeral-storage, 1.5Gi, because files in /tmp count towards it`,
+		`scratch: {size: 2Gi}, resources: {limits: {memory: 512Mi, ephemeral-storage: "1.5Gi"}}`:    `4:37: spec.scratch.size must be less than spec.resources.limits.ephemeral-storage (1.5Gi), because files in /tmp count towards it`,
 		`scratch: {size: 1Gi, medium: Disk}, resources: {limits: {memory: 1Mi}}`:                    `<nil>`,
 		`scratch: {size: 1Gi, medium: Memory}`:                                                      `<nil>`,
 		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: null}, requests: null}`: `<nil>`,
@@ -74,13 +74,13 @@ func TestFieldsTogether(t *testing.T) {
 // TestWarnings covers limits that are compared with the defaults of Goless, because those of a
 // cluster are unknown.
 func TestWarnings(t *testing.T) {
-	const inMemory = "4:37: spec.scratch.size must be less than spec.resources.limits.memory, 256Mi, because files in /tmp count towards it; some clusters have another default, so set spec.resources.limits.memory"
+	const inMemory = "4:37: spec.scratch.size must be less than spec.resources.limits.memory (256Mi), because files in /tmp count towards it; some clusters have another default, so set spec.resources.limits.memory"
 	for spec, want := range map[string]string{
 		`replicas: 1`:                            "",
 		`scratch: {size: 255Mi, medium: Memory}`: "",
 		`scratch: {size: 256Mi, medium: Memory}`: inMemory,
 		`scratch: {size: 256Mi}`:                 "",
-		`scratch: {size: 1Gi, medium: Disk}`:     "4:37: spec.scratch.size must be less than spec.resources.limits.ephemeral-storage, 1Gi, because files in /tmp count towards it; some clusters have another default, so set spec.resources.limits.ephemeral-storage",
+		`scratch: {size: 1Gi, medium: Disk}`:     "4:37: spec.scratch.size must be less than spec.resources.limits.ephemeral-storage (1Gi), because files in /tmp count towards it; some clusters have another default, so set spec.resources.limits.ephemeral-storage",
 		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: 1Mi}}`:      "", // an error
 		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: null}}`:     inMemory,
 		`scratch: {size: 1Gi, medium: Memory}, resources: {requests: {memory: 1025Mi}}`: "",

@@ -25,11 +25,11 @@ var defaultLimits = map[string]string{memory: "256Mi", ephemeralStorage: "1Gi"}
 // It ignores a value that is not a quantity, because the schema rejects it.
 func (c *fieldChecker) checkTogether(spec *yaml.Node) {
 	if drain := field(spec, "drainSeconds"); drain.Kind != 0 && kindOf(drain) != "null" && hasVariable(spec, "DRAIN_TIMEOUT") {
-		c.report(drain, "spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which defines the same; remove one of them")
+		c.report(drain, "spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which is the same setting; remove one of them")
 	}
 	target, limit := field(field(spec, "scaling"), cpu), at(spec, "resources", "limits", cpu)
 	if compares(target, limit) && !less(target, limit) {
-		c.report(target, fmt.Sprintf("spec.scaling.cpu must be less than spec.resources.limits.cpu, %s; otherwise no replica could exceed it, and the function would never scale up", limit.Value))
+		c.report(target, fmt.Sprintf("spec.scaling.cpu must be less than spec.resources.limits.cpu (%s); otherwise no replica could exceed the target, and the function would never scale up", limit.Value))
 	}
 	c.checkRequests("spec.resources", field(spec, "resources"))
 	c.checkRequests("spec.build.resources", at(spec, "build", "resources"))
@@ -79,7 +79,7 @@ func scratchOf(spec *yaml.Node) (size *yaml.Node, name string, limit *yaml.Node)
 }
 
 func scratchTooLarge(name, limit string) string {
-	return fmt.Sprintf("spec.scratch.size must be less than spec.resources.limits.%s, %s, because files in /tmp count towards it", name, limit)
+	return fmt.Sprintf("spec.scratch.size must be less than spec.resources.limits.%s (%s), because files in /tmp count towards it", name, limit)
 }
 
 func hasVariable(spec *yaml.Node, name string) bool {

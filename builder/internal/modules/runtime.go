@@ -21,7 +21,7 @@ func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, w
 	if t.Sealed || !lacksAny(t, f.Program.RuntimeModules()) {
 		return nil
 	}
-	f.note("fetching the modules of the runtime (first build only)")
+	f.note("fetching the modules of the runtime, which are not on this machine yet")
 	faults, err := load(ctx, t, f, work, listPackages...)
 	if err != nil {
 		return err

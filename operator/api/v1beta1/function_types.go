@@ -38,7 +38,7 @@ const (
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 63",message="metadata.name must be a DNS label of at most 63 lower-case letters, digits and '-': it is a label of everything that belongs to the function",fieldPath=".metadata"
-// +kubebuilder:validation:XValidation:rule="has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="metadata.name begins with a digit, which the name of a Service may not: set spec.service",fieldPath=".metadata"
+// +kubebuilder:validation:XValidation:rule="has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="metadata.name starts with a digit, which is invalid for the name of a Service; set spec.service",fieldPath=".metadata"
 type Function struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`

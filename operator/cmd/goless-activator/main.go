@@ -206,7 +206,7 @@ func (p *parts) drain(cfg config, failed <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.drainTimeout)
 	defer cancel()
 	if err := p.proxy.Shutdown(ctx); err != nil {
-		return fmt.Errorf("disconnecting running requests: %w", err)
+		return fmt.Errorf("requests were still running after the drain timeout and were disconnected: %w", err)
 	}
 	return nil
 }

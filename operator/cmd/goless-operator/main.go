@@ -71,7 +71,7 @@ func main() {
 	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that validates Functions, served over HTTPS; 0 disables it")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "elect a leader, so that several replicas can run")
 	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "namespace of the operator, its Lease, its Secrets and the build service (default: the namespace of the pod)")
-	flag.BoolVar(&cfg.requireAccessPolicy, "require-access-policy", false, "exit if the policies of deploy/40-access-policy.yaml do not cover the operator's account or reject Deployments that follow from the settings; if another webhook or policy prevents this check, the operator runs and repeats the check")
+	flag.BoolVar(&cfg.requireAccessPolicy, "require-access-policy", false, "exit if the policies of deploy/40-access-policy.yaml do not cover the operator's account or reject the Deployments that the settings produce; if another webhook or policy prevents this check, the operator runs and repeats the check")
 	flag.StringVar(&cfg.buildService, "build-service", "", "URL of the build service (default: the Service goless-build in the operator's namespace)")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
 	flag.StringVar(&cfg.file, "config", "", "file with the settings, see deploy/25-config.yaml; read once, at startup")

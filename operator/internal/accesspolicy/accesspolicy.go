@@ -118,7 +118,7 @@ func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
 	}
 	err = c.client.Create(ctx, own, client.DryRunAll)
 	if err != nil && strings.Contains(err.Error(), policy) {
-		return fmt.Errorf("deploy/40-access-policy.yaml rejects Deployments that follow from the settings; change one of them: %w", err), nil
+		return fmt.Errorf("deploy/40-access-policy.yaml rejects the Deployments that the settings produce: %w; change the settings or the policy", err), nil
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return nil, nil // rejected by another policy or a quota
@@ -130,7 +130,7 @@ func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
 func account(ctx context.Context, c client.Client) string {
 	var review authenticationv1.SelfSubjectReview
 	if err := c.Create(ctx, &review); err != nil {
-		return "unknown to the API server: " + err.Error()
+		return "(name unavailable: " + err.Error() + ")"
 	}
 	return review.Status.UserInfo.Username
 }

@@ -221,11 +221,11 @@ var hostile = map[string]struct {
 	"Sidecar": {pod(func(p *corev1.PodSpec) {
 		p.Containers = append(p.Containers, p.Containers[0])
 		p.Containers[1].Name, p.Containers[1].Ports = "more", nil
-	}), "the container more"},
+	}), "container more"},
 	"SecondBuild": {pod(func(p *corev1.PodSpec) {
 		p.InitContainers = append(p.InitContainers, p.InitContainers[0])
 		p.InitContainers[1].Name = "more"
-	}), "the container more"},
+	}), "container more"},
 	"ForeignImage": {serving(func(c *corev1.Container) { c.Image = "evil/launch:1" }), "fence.goless.io/images"},
 	"SimilarImage": {serving(func(c *corev1.Container) { c.Image = "example/launcher" }), "spec.template.spec.containers.image"},
 	"SneakyImage":  {serving(func(c *corev1.Container) { c.Image = "evil.example:5000/example/launch" }), "fence.goless.io/images"},

@@ -82,7 +82,7 @@ var policies = map[string]struct {
 	},
 	"Agent": {
 		mutation: merge(`spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "agent", image: "vendor/agent"}]}`),
-		refused:  "the container agent is not allowed; Deployments of Functions have",
+		refused:  "container agent: not allowed; Deployments of Functions have",
 	},
 	"Token": {mutation: merge(`spec: Object.spec.template.spec{automountServiceAccountToken: true}`), refused: "automountServiceAccountToken"},
 }

@@ -121,7 +121,7 @@ func (c *certificates) ensureKeyPair(ctx context.Context, secret *corev1.Secret,
 	p, invalid := parseKeyPair(secret.Data, host, now)
 	if _, ok := secret.Annotations[certManagerAnnotation]; ok {
 		if invalid != nil {
-			return p, fmt.Errorf("cert-manager issued an unusable certificate; delete Secret %s to request another one: %w", Name, invalid)
+			return p, fmt.Errorf("cert-manager issued an unusable certificate in Secret %s: %w; delete the Secret to request another one", Name, invalid)
 		}
 		return p, nil
 	}

@@ -253,7 +253,7 @@ func TestTrouble(t *testing.T) {
 			b := start(t)
 			b.service.Set(t, func(buildapi.Order) buildtest.Reply { return test.reply })
 			first := b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
-			if !strings.HasPrefix(first.Trouble, "the build service is unavailable since 20") || !strings.Contains(first.Trouble, test.want) {
+			if !strings.HasPrefix(first.Trouble, "the build service has been unavailable since 20") || !strings.Contains(first.Trouble, test.want) {
 				t.Errorf("it says %q", first.Trouble)
 			}
 			tries := len(b.service.Orders("team"))

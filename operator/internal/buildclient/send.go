@@ -63,7 +63,7 @@ func (o *Orders) run(ctx context.Context, fn types.NamespacedName, known *order)
 		}
 		pause := max(pauses.Step(), retryAfter(err))
 		if err != nil && time.Since(since)+pause > toleratedErrors {
-			answer.Trouble = fmt.Sprintf("the build service is unavailable since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
+			answer.Trouble = fmt.Sprintf("the build service has been unavailable since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
 		}
 		if err == nil {
 			o.mu.Lock()

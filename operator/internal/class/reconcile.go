@@ -154,11 +154,11 @@ func readyCondition(class *v1beta1.FunctionClass, p progress) metav1.Condition {
 	}
 	if p.complete < p.functions {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
-		ready.Message = fmt.Sprintf("%d of %d functions are up to date, %d are being rolled out", p.complete, p.functions, p.rolling)
+		ready.Message = fmt.Sprintf("%d of %d functions up to date, %d rolling out", p.complete, p.functions, p.rolling)
 	}
 	if failed := p.failed; len(failed) > 0 { // failed functions are not complete
 		ready.Reason = v1beta1.ReasonClassRolloutFailed
-		ready.Message += fmt.Sprintf(", and %d failed; see the status of %s", len(failed), failed[0])
+		ready.Message += fmt.Sprintf(", %d failed; see the status of Function %s", len(failed), failed[0])
 	}
 	if _, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector); err != nil {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonInvalidSpec

@@ -91,7 +91,7 @@ func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 		return
 	}
 	r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventReferenceChanged, "Reconcile",
-		"%s has changed; rolling out the function", strings.Join(seen.Values.Changed, " and "))
+		"%s changed; rolling out the function", strings.Join(seen.Values.Changed, " and "))
 }
 
 // announceEnds records an event when a replica has exited and is restarted, unless the status

@@ -44,7 +44,7 @@ func TestEventsOfAFunctionThatServes(t *testing.T) {
 	values(t, fn, hash)
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
 	serve(t, fn)
-	tells(t, fn, "Normal ReferenceChanged: ConfigMap \"settings\" has changed; rolling out the function", "Normal Serving", "Warning Restarted")
+	tells(t, fn, "Normal ReferenceChanged: ConfigMap \"settings\" changed; rolling out the function", "Normal Serving", "Warning Restarted")
 
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "B", Value: "3"}} })
 	awaitReady(t, fn, v1beta1.ReasonBuilding)

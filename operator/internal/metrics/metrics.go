@@ -38,7 +38,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"reason"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "goless_build_duration_seconds",
-			Help:    "Seconds that builds of functions took, if the builder reported it.",
+			Help:    "Duration of builds in seconds, if the builder reported it.",
 			Buckets: []float64{0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256},
 		}, []string{"reason"}),
 		ready: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -61,7 +61,7 @@ func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.Horizo
 		return nil
 	}
 	slices.Sort(names)
-	return &validation.Problem{Reason: v1beta1.ReasonAutoscalerConflict, Message: fmt.Sprintf("Deployment %q is scaled by %s, which owns the number of replicas: "+
+	return &validation.Problem{Reason: v1beta1.ReasonAutoscalerConflict, Message: fmt.Sprintf("Deployment %q is scaled by %s, so the operator does not set its replicas: "+
 		"spec.scaling and spec.replicas other than 0 are not applied; scale the Function instead (scaleTargetRef with apiVersion %s, kind Function, name %s)",
 		fn.Name, strings.Join(names, " and "), v1beta1.GroupVersion, fn.Name)}
 }

@@ -146,7 +146,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 		reason, message = v1beta1.ReasonWakeFailed, why
 	}
 	if v.overdue() {
-		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica became ready for %d seconds: %s", deadline(v.seen.Outcome.Deployment), message)), true
+		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica became ready within %d seconds: %s", deadline(v.seen.Outcome.Deployment), message)), true
 	}
 	return no(reason, message), false
 }

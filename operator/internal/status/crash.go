@@ -79,7 +79,7 @@ func whyItEnded(fn *v1beta1.Function, ended *corev1.ContainerStateTerminated) st
 	case isError:
 		return oneLine(logged + sourceLine(text))
 	case ended.ExitCode == exitTerminated || ended.ExitCode == exitByRuntime && unhealthy && !served(text):
-		return after("it received SIGTERM because its health check failed: an init function or a package variable does not return", logged)
+		return after("it received SIGTERM because its health check failed: an init function or the initialization of a package variable does not return", logged)
 	case ended.ExitCode == exitKilled:
 		return after("it was killed: it did not exit after SIGTERM, or its node ran out of memory", logged)
 	}

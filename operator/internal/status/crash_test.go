@@ -46,7 +46,7 @@ const inStart = `{"level":"error","msg":"panic in Start","exception.stacktrace":
 const launched = `{"level":"info","msg":"waiting for the binary","reason":"compiling","faas.name":"shop"}` + "\n"
 
 // unhealthy is said of a program that never answered its health check.
-const unhealthy = "it received SIGTERM because its health check failed: an init function or a package variable does not return; "
+const unhealthy = "it received SIGTERM because its health check failed: an init function or the initialization of a package variable does not return; "
 
 // Files in memory count towards the limit of memory, so that an explanation names them.
 func TestOutOfMemory(t *testing.T) {

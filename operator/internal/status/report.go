@@ -59,7 +59,7 @@ func (r *report) outcome(exitCode int32) outcome {
 	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,
 		v1beta1.ReasonBuildOutOfMemory, v1beta1.ReasonBuildFailed:
 	default:
-		return outcome{reason: v1beta1.ReasonBuildFailed, message: oneLine("the builder returned an unknown report: " + r.Reason)}
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: oneLine("the builder reported a reason that this operator does not know: " + r.Reason)}
 	}
 	if r.Reason == v1beta1.ReasonBuilt && exitCode != 0 {
 		return outcome{reason: v1beta1.ReasonBuildFailed, message: fmt.Sprintf("the builder reported success but exited with code %d", exitCode)}

@@ -17,7 +17,7 @@ import (
 // What the build service says, in the place of what init containers leave.
 func TestOfShared(t *testing.T) {
 	const built, failed = `{"reason":"Built","message":"built in 80ms","duration":"80ms"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"}]}`
-	waits, gone := plan.BuildService{}, unavailable("the build service is unavailable since noon: refused")
+	waits, gone := plan.BuildService{}, unavailable("the build service has been unavailable since noon: refused")
 	lost := gone
 	lost.Running = true
 	queued := plan.BuildService{Answer: buildclient.Answer{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}}
@@ -30,7 +30,7 @@ func TestOfShared(t *testing.T) {
 		revision string
 	}{
 		"First":        {waits, status.Seen{}, "Building", "SourceValid Reconciling", "waiting for the build service to compile", ""},
-		"FirstTrouble": {gone, status.Seen{}, "Building", "SourceValid Reconciling", "unavailable since noon: refused", ""},
+		"FirstTrouble": {gone, status.Seen{}, "Building", "SourceValid Reconciling", "been unavailable since noon: refused", ""},
 		"FirstQueued":  {queued, status.Seen{}, "Building", "SourceValid Reconciling", "waiting since 2030-01-02T03:04:05Z in the queue of the build service", ""},
 		"FirstFails": {
 			reports(failed),
@@ -90,7 +90,7 @@ func TestOfShared(t *testing.T) {
 			"CrashLooping", "SourceValid Built Stalled", "panic: no database", "",
 		},
 		"Rubbish": {reports("rubbish"), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "invalid report", ""},
-		"Forged":  {reports(`{"reason":"Fine"}`), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "unknown report: Fine", ""},
+		"Forged":  {reports(`{"reason":"Fine"}`), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "does not know: Fine", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(1)

@@ -13,7 +13,7 @@ import (
 )
 
 // asleep is the message of a sleeping function. It is kept while the function wakes.
-const asleep = "the function is asleep (scaled to zero); a request wakes it"
+const asleep = "the function is asleep; a request wakes it"
 
 // sleepingOrWaking reports whether a function without ready replicas would serve the next request:
 // it sleeps or is being woken, and an activator receives its requests.

@@ -103,7 +103,7 @@ func TestOf(t *testing.T) {
 		},
 		"ForgedReason": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(0, `{"reason":"Has spaces"}`))),
-			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "unknown report: Has spaces",
+			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "does not know: Has spaces",
 		},
 		"ForgedSuccess": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(1, `{"reason":"Built"}`))),

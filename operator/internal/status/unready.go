@@ -98,7 +98,7 @@ func nameOfOthers(c *corev1.ContainerStatus) string {
 	if c.Name == desired.FunctionContainer || c.Name == desired.BuildContainer {
 		return ""
 	}
-	return fmt.Sprintf("container %q, which another client added, ", c.Name)
+	return fmt.Sprintf("container %q, which is not part of the Function, ", c.Name)
 }
 
 // waitsBeforeBuild returns what prevents a pod from compiling: missing files, or an init container
@@ -173,7 +173,7 @@ func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 	text := "a replica is running and not serving yet"
 	if v.slow(c) {
 		text = "a replica has been running since " + c.State.Running.StartedAt.UTC().Format(time.RFC3339) + " and is not serving: " +
-			"Start, an init function or a package variable does not return, or Ready fails; see kubectl logs " + pod.Name
+			"Start, an init function or the initialization of a package variable does not return, or Ready fails; see kubectl logs " + pod.Name
 	}
 	if ended := c.LastTerminationState.Terminated; ended != nil {
 		text += fmt.Sprintf(" (previously it exited with code %d: %s)", ended.ExitCode, whyItEnded(v.fn, ended))

@@ -73,31 +73,31 @@ func TestPodProblem(t *testing.T) {
 		"OtherContainerEnds": { // one that a policy of the cluster has added
 			seen:  seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))),
 			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling",
-			says: `0 of 1 replicas are ready with the latest version; container "agent", which another client added, exited with code 3 (Error), so its pod is not ready; see kubectl logs f-1 --container agent --previous`,
+			says: `0 of 1 replicas are ready with the latest version; container "agent", which is not part of the Function, exited with code 3 (Error), so its pod is not ready; see kubectl logs f-1 --container agent --previous`,
 		},
 		"OtherContainerHangs": {
 			seen:  seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), runsSince("agent", noon.Add(-status.SlowStart)))),
 			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling",
-			says: `container "agent", which another client added, has been running since 2026-11-23T11:59:00Z and is not ready, so its pod is not ready; see kubectl logs f-1 --container agent`,
+			says: `container "agent", which is not part of the Function, has been running since 2026-11-23T11:59:00Z and is not ready, so its pod is not ready; see kubectl logs f-1 --container agent`,
 		},
 		"OtherContainerStarts": {
 			seen:  seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), runsSince("agent", noon.Add(-time.Second)))),
-			ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `container "agent", which another client added, is running and not ready yet`, silent: "kubectl",
+			ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `container "agent", which is not part of the Function, is running and not ready yet`, silent: "kubectl",
 		},
 		"NoImageOfOthers": {
 			seen: seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), corev1.ContainerStatus{
 				Name: "agent", State: waiting("ErrImagePull", "no such image"),
 			})),
 			event: "ContainerWaiting", ready: "RollingOut", truth: "SourceValid Built Reconciling",
-			says: `container "agent", which another client added, ErrImagePull: no such image`,
+			says: `container "agent", which is not part of the Function, ErrImagePull: no such image`,
 		},
 		"InitContainerOfOthers": { // the builder cannot begin
 			seen:  seen(deployment(1, 0, latest), nil, beforeBuild(failing("network-init"))),
-			event: "ContainerFailed", ready: "Building", truth: "SourceValid Reconciling", says: `container "network-init", which another client added, exited with code 3 (Error)`,
+			event: "ContainerFailed", ready: "Building", truth: "SourceValid Reconciling", says: `container "network-init", which is not part of the Function, exited with code 3 (Error)`,
 		},
 		"InitContainerOfOthersShared": {
 			seen:  ordered(seen(deployment(1, 0, latest), nil, beforeBuild(failing("network-init"))), plan.BuildService{Running: true}),
-			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `container "network-init", which another client added, exited with code 3 (Error)`,
+			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `container "network-init", which is not part of the Function, exited with code 3 (Error)`,
 		},
 		"Starts": {
 			seen:  seen(deployment(1, 0, latest), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-time.Second))),
@@ -106,7 +106,7 @@ func TestPodProblem(t *testing.T) {
 		"Hangs": {
 			seen:  seen(deployment(1, 0, latest), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-status.SlowStart))),
 			event: "NotServing", ready: "RollingOut", truth: "SourceValid Built Reconciling",
-			says: "a replica has been running since 2026-11-23T11:59:00Z and is not serving: Start, an init function or a package variable does not return, or Ready fails; see kubectl logs f-1",
+			says: "a replica has been running since 2026-11-23T11:59:00Z and is not serving: Start, an init function or the initialization of a package variable does not return, or Ready fails; see kubectl logs f-1",
 		},
 		"HangsAgain": {
 			seen:  seen(deployment(1, 0, latest), nil, restarted(since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-time.Second)))),
@@ -115,7 +115,7 @@ func TestPodProblem(t *testing.T) {
 		"Overdue": {
 			seen:  seen(overdue(deployment(1, 0, latest)), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-11*time.Minute))),
 			event: "NotServing", ready: "ProgressDeadlineExceeded", truth: "SourceValid Built Stalled",
-			says: "no replica became ready for 600 seconds: 0 of 1 replicas are ready with the latest version; a replica has been running since 2026-11-23T11:49:00Z and is not serving",
+			says: "no replica became ready within 600 seconds: 0 of 1 replicas are ready with the latest version; a replica has been running since 2026-11-23T11:49:00Z and is not serving",
 		},
 		"OverdueBefore": { // what is new is not overdue
 			seen:  templateOf(seen(overdue(deployment(1, 0, latest)), nil), "new"),

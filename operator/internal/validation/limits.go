@@ -71,5 +71,5 @@ func scratchErrors(path *field.Path, fn *v1beta1.Function, s settings.Settings) 
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, fn.Spec.Scratch.Size.String(),
-		fmt.Sprintf("must be less than spec.resources.limits.%s, %s, because files in /tmp count towards it", resource, limit.String()))}
+		fmt.Sprintf("must be less than spec.resources.limits.%s (%s), because files in /tmp count towards it", resource, limit.String()))}
 }

@@ -14,10 +14,10 @@ import (
 func specErrors(fn *v1beta1.Function) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if fn.Spec.Unreadable != "" {
-		return field.ErrorList{field.Invalid(spec, field.OmitValueType{}, "cannot decode spec: "+fn.Spec.Unreadable)}
+		return field.ErrorList{field.Invalid(spec, field.OmitValueType{}, "cannot be decoded: "+fn.Spec.Unreadable)}
 	}
 	if fn.Spec.DrainSeconds != nil && desired.HasVariable(fn, desired.DrainTimeoutName) {
-		errs = append(errs, field.Forbidden(spec.Child("drainSeconds"), "spec.env sets "+desired.DrainTimeoutName+", which defines the same; remove one of them"))
+		errs = append(errs, field.Forbidden(spec.Child("drainSeconds"), "spec.env sets "+desired.DrainTimeoutName+", which is the same setting; remove one of them"))
 	}
 	errs = append(errs, scalingErrors(spec.Child("scaling"), fn)...)
 	errs = append(errs, fn.Spec.Resources.Validate(spec.Child("resources"))...)
@@ -34,5 +34,5 @@ func scalingErrors(path *field.Path, fn *v1beta1.Function) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path.Child("cpu"), s.CPU.String(),
-		fmt.Sprintf("must be less than spec.resources.limits.cpu, %s; otherwise no replica could exceed it, and the function would never scale up", r.Limits.CPU))}
+		fmt.Sprintf("must be less than spec.resources.limits.cpu (%s); otherwise no replica could exceed the target, and the function would never scale up", r.Limits.CPU))}
 }

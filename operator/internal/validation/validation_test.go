@@ -30,11 +30,11 @@ func TestFunction(t *testing.T) {
 			change: func(fn *v1beta1.Function) {
 				fn.Spec.DrainSeconds, fn.Spec.Env = new(int32(0)), []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", Value: "1s"}}
 			},
-			spec: []string{"spec.drainSeconds: Forbidden: spec.env sets DRAIN_TIMEOUT, which defines the same; remove one of them"},
+			spec: []string{"spec.drainSeconds: Forbidden: spec.env sets DRAIN_TIMEOUT, which is the same setting; remove one of them"},
 		},
 		"Scratch":         {change: scratch("1023Mi", "Disk")},
-		"LargeScratch":    {change: scratch("1Gi", ""), excess: []string{`spec.scratch.size: Invalid value: "1Gi": must be less than spec.resources.limits.ephemeral-storage, 1Gi, because files in /tmp`}},
-		"ScratchInMemory": {change: scratch("256Mi", "Memory"), excess: []string{`spec.scratch.size: Invalid value: "256Mi": must be less than spec.resources.limits.memory, 256Mi, because files in /tmp`}},
+		"LargeScratch":    {change: scratch("1Gi", ""), excess: []string{`spec.scratch.size: Invalid value: "1Gi": must be less than spec.resources.limits.ephemeral-storage (1Gi), because files in /tmp`}},
+		"ScratchInMemory": {change: scratch("256Mi", "Memory"), excess: []string{`spec.scratch.size: Invalid value: "256Mi": must be less than spec.resources.limits.memory (256Mi), because files in /tmp`}},
 		"ScratchInMuchMemory": {change: func(fn *v1beta1.Function) {
 			scratch("256Mi", "Memory")(fn)
 			fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("512Mi"))}}
@@ -50,7 +50,7 @@ func TestFunction(t *testing.T) {
 				fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{CPU: new(resource.MustParse("0.5"))}}
 				fn.Spec.Scaling = &v1beta1.Scaling{CPU: new(resource.MustParse("500m"))}
 			},
-			spec: []string{`spec.scaling.cpu: Invalid value: "500m": must be less than spec.resources.limits.cpu, 500m`},
+			spec: []string{`spec.scaling.cpu: Invalid value: "500m": must be less than spec.resources.limits.cpu (500m)`},
 		},
 		"Sleeps":       {change: scaling(v1beta1.Scaling{Min: new(int32(0))})},
 		"ScalesToMany": {change: scaling(v1beta1.Scaling{Max: new(int32(6))}), excess: []string{"spec.scaling.max: Invalid value: 6: this cluster allows at most 5"}},

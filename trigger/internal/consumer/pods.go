@@ -130,7 +130,7 @@ func (k Kind[T]) askPod(ctx context.Context, pod *corev1.Pod, a *Answers) {
 		if container.Ready {
 			return
 		}
-		message = "status is unavailable: " + err.Error()
+		message = "does not report its status: " + err.Error()
 	case state.Waiting != nil && state.Waiting.Message != "":
 		message = fmt.Sprintf("waits: %s: %s", state.Waiting.Reason, state.Waiting.Message)
 	case state.Waiting != nil:

@@ -35,7 +35,7 @@ func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, pro
 	case t.CommonSpec().Scale == nil:
 		return gone, "", nil
 	case !k.KEDA:
-		return gone, "", mistake("spec.scale: KEDA is not installed: the cluster has no ScaledObjects")
+		return gone, "", mistake("spec.scale: KEDA is not installed (the cluster has no ScaledObjects)")
 	case seen.Function.Spec.Scaling != nil:
 		return gone, "", mistake(fmt.Sprintf("spec.scale: Function %q has spec.scaling, and only one of them can set its replicas; remove one", seen.Function.Name))
 	}

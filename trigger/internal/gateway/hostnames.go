@@ -86,13 +86,13 @@ func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *functionref.Problem {
 	if len(t.Spec.ParentRefs) > 0 && !k.Gateways {
 		return &functionref.Problem{
 			Reason: v1alpha1.ReasonNoGatewayAPI, Stalled: true,
-			Message: "spec.parentRefs: the Gateway API is not installed: the cluster has no HTTPRoutes",
+			Message: "spec.parentRefs: the Gateway API is not installed (the cluster has no HTTPRoutes)",
 		}
 	}
 	patterns := seen.Patterns[t.Namespace]
 	if host, ok := foreign(t, patterns); ok {
 		return &functionref.Problem{Reason: v1alpha1.ReasonHostnameNotAllowed, Stalled: true, Message: fmt.Sprintf(
-			"spec.hostnames: %s is not allowed in namespace %s, whose annotation %s is %q; an administrator can add it",
+			"spec.hostnames: %s is not allowed in namespace %s, whose annotation %s is %q; an administrator can add the hostname",
 			host, t.Namespace, v1alpha1.HostnamesAnnotation, strings.Join(patterns, " "))}
 	}
 	if host, by := taken(t, seen); by != nil {

@@ -111,7 +111,7 @@ func TestDeadLetterDown(t *testing.T) {
 	}{
 		"Refuses": {func(request *kmsg.ProduceRequest) (kmsg.Response, error) { return refusal(request), nil }, "TOPIC_AUTHORIZATION_FAILED"},
 		// It is unknown then whether the broker has stored it.
-		"Crashes": {func(*kmsg.ProduceRequest) (kmsg.Response, error) { return nil, errors.New("the connection is cut") }, "has not responded"},
+		"Crashes": {func(*kmsg.ProduceRequest) (kmsg.Response, error) { return nil, errors.New("the connection is cut") }, "timed out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -126,7 +126,7 @@ func (m *message) write(ctx context.Context, reason string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(answerTimeout):
-		return fmt.Errorf("topic %s has not responded for %s", m.deliverer.DeadLetter, answerTimeout)
+		return fmt.Errorf("writing to topic %s timed out after %s", m.deliverer.DeadLetter, answerTimeout)
 	}
 }
 

@@ -101,7 +101,7 @@ func usable(c jetstream.ConsumerConfig, subject string) error {
 	case c.HeadersOnly:
 		return errors.New("it has headers_only: messages would have no data; set it to false")
 	case c.DeliverPolicy != jetstream.DeliverAllPolicy:
-		return fmt.Errorf("its deliver policy is %s, which skips messages, want all; create another consumer", c.DeliverPolicy)
+		return fmt.Errorf("its deliver policy is %s, want all: it skips messages; create another consumer", c.DeliverPolicy)
 	case !slices.Equal(filters, []string{subject}):
 		return fmt.Errorf("its filter is %q, want spec.subject, %q", filters, subject)
 	}

@@ -176,7 +176,7 @@ func (s *session) problem(key string, err error) {
 }
 
 // errRecreated ends a session whose stream or consumer was deleted and recreated.
-var errRecreated = errors.New("the consumer was deleted and created again")
+var errRecreated = errors.New("deleted and created again")
 
 // lasting reports whether an error would occur again because the consumer does not exist.
 func lasting(err error) bool {
@@ -343,7 +343,7 @@ func (s *session) nakAll() {
 	}
 	// Data in transit could be lost with the connection.
 	if err := s.conn.FlushTimeout(lastTimeout); err != nil {
-		s.Sender.Log.Warn("flushing acknowledgements failed", "error", err.Error())
+		s.Sender.Log.Warn("flushing acknowledgements failed; delivered messages may be redelivered", "error", err.Error())
 	}
 }
 

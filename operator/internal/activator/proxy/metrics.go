@@ -12,7 +12,7 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{registry: registry, rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "goless_activator_refused_total",
-		Help: "Requests that received 503, by reason: no pod was ready in time, no pod can start until the function is fixed, too many requests were held, or the function was stopped or deleted.",
+		Help: "Requests that the activator rejected with 503, by reason: no pod was ready in time, no pod can start until the function is fixed, too many requests were held, or the function was stopped or deleted.",
 	}, []string{"reason"})}
 	for _, reason := range []string{"timeout", "broken", "busy", "closed"} {
 		m.rejected.WithLabelValues(reason) // exports 0 before the first event

@@ -25,7 +25,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		wakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_activator_wakes_total",
-			Help: "Wakes of functions, by result: whether a pod became ready in time.",
+			Help: "Wakes of functions by result: woken or failed.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "goless_activator_wake_duration_seconds",
