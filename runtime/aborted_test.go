@@ -89,7 +89,7 @@ func (test brokenStream) check(t *testing.T, client *http.Client) {
 	}
 	line := f.requests(1)[0]
 	if got := [3]any{line["level"], line["error.type"], line["aborted"]}; got != want || line["http.response.status_code"] != 200.0 {
-		t.Errorf("logged is %v, want status 200 and level, error.type and aborted %v", line, want)
+		t.Errorf("the log line is %v, want status 200 and level, error.type and aborted %v", line, want)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestQuietClient(t *testing.T) {
 			}
 			line := f.requests(1)[0]
 			if line["level"] != "warn" || line["error.type"] != "stalled" || line["aborted"] != true {
-				t.Errorf("logged is %v, want a warning that it stalled and is aborted", line)
+				t.Errorf("the log line is %v, want a warning that it stalled and is aborted", line)
 			}
 		})
 	}
@@ -140,6 +140,6 @@ func TestRefusedWriteIsNotAborted(t *testing.T) {
 	f := start(t, nil, probe)
 	f.get("/nocontent")
 	if line := f.requests(1)[0]; line["aborted"] != nil {
-		t.Errorf("logged is %v", line)
+		t.Errorf("unexpected log line %v", line)
 	}
 }

@@ -19,7 +19,7 @@ func (f *function) activity() (inFlight int, idle time.Duration) {
 	status, body := get(f.t, f.admin+"/activity")
 	var a activity
 	if err := json.Unmarshal([]byte(body), &a); err != nil || status != http.StatusOK || a.InFlight == nil || a.IdleSeconds == nil {
-		f.t.Fatalf("/activity answers %d %q (%v)", status, body, err)
+		f.t.Fatalf("/activity returned %d %q (%v)", status, body, err)
 	}
 	return *a.InFlight, time.Duration(*a.IdleSeconds * float64(time.Second))
 }

@@ -44,7 +44,7 @@ func everything() http.Handler {
 // handler may keep references to them, and two for the timer of the time limit.
 func TestAllocations(t *testing.T) {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		t.Skip("under the race detector pools forget what they hold")
+		t.Skip("the race detector makes pools drop objects")
 	}
 	h := everything()
 	arrived := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/some/path?query=secret", nil)
@@ -54,7 +54,7 @@ func TestAllocations(t *testing.T) {
 		clear(w.header)
 		h.ServeHTTP(w, r)
 	}); n > 4 {
-		t.Errorf("a request costs %v allocations, want 4", n)
+		t.Errorf("got %v allocations per request, want 4", n)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestMetricNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, problem := range problems {
-		t.Errorf("promlint says of %s: %s", problem.Metric, problem.Text)
+		t.Errorf("promlint reports a problem of %s: %s", problem.Metric, problem.Text)
 	}
 }
 

@@ -94,10 +94,10 @@ func TestClientBeginsATrace(t *testing.T) {
 	line := f.requests(1)[0]
 	made, _ := line["trace_id"].(string)
 	if !strings.HasPrefix(header.Get("Traceparent"), "00-"+made+"-") || header.Get("X-Request-Id") != line["request_id"] {
-		t.Errorf("the next function got %v, the log has %v", header, line)
+		t.Errorf("the next function received %v, but the log line is %v", header, line)
 	}
 	if state := header.Get("Tracestate"); state != "" {
-		t.Errorf("the state of a trace that was refused is passed on: %q", state)
+		t.Errorf("the tracestate of a rejected traceparent is passed on: %q", state)
 	}
 }
 
@@ -164,11 +164,11 @@ func TestTransportUsesBase(t *testing.T) {
 		_, _ = fmt.Fprint(w, err)
 	})
 	if _, body := f.get("/"); !strings.Contains(body, "no way to nowhere.invalid") {
-		t.Errorf("the error is %s", body)
+		t.Errorf("unexpected error %s", body)
 	}
 	client.CloseIdleConnections()
 	if !base.idleClosed {
-		t.Error("CloseIdleConnections does not reach the base")
+		t.Error("CloseIdleConnections is not forwarded to the base transport")
 	}
 }
 
@@ -186,7 +186,7 @@ func TestTransportAsDefault(t *testing.T) {
 	})
 	f.get("/")
 	if got().Get("X-Request-Id") == "" {
-		t.Error("the next function got no request id")
+		t.Error("the next function received no request ID")
 	}
 }
 

@@ -76,7 +76,7 @@ func TestConfigInheritsListeners(t *testing.T) {
 	}
 	defer func() { _ = c.AdminListener.Close() }()
 	if got, want := c.AdminListener.Addr().String(), listener.Addr().String(); got != want || c.Listener != nil {
-		t.Errorf("listens on %s and %v, want %s and nothing", got, c.Listener, want)
+		t.Errorf("listens on %s and %v, want %s and no listener", got, c.Listener, want)
 	}
 	for _, wrong := range []string{"http", "65000", "-1"} {
 		env["ADMIN_LISTENER"] = wrong

@@ -72,7 +72,7 @@ func TestDrainingStream(t *testing.T) {
 				t.Errorf("Serve returned %v", err)
 			}
 			if line := f.requests(1)[0]; line["level"] != "info" || line["aborted"] != nil || line["duration"].(float64) < 0.5 {
-				t.Errorf("logged is %v, want that it was served until the delay was over", line)
+				t.Errorf("the log line is %v, want a successful request that ended after the delay", line)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func untilDraining(w http.ResponseWriter, r *http.Request) {
 // Without a request, Draining returns nil.
 func TestDrainingWithoutRequest(t *testing.T) {
 	if c := runtime.Draining(t.Context()); c != nil {
-		t.Error("there is a channel")
+		t.Error("Draining returned a channel, want nil")
 	}
 }
 
@@ -100,7 +100,7 @@ func TestDrainDelay(t *testing.T) {
 	old := dial(t, f.addr)
 	reader := bufio.NewReader(old)
 	if closing := ask(t, old, reader); closing {
-		t.Error("the connection is to be closed before the drain")
+		t.Error("the server closes the connection before the drain")
 	}
 
 	f.stop()
@@ -293,14 +293,14 @@ func testCutOff(t *testing.T, client *http.Client) {
 		t.Errorf("Serve returned %v", err)
 	}
 	if line := f.requests(1)[0]; line["url.path"] != "/notices" || line["aborted"] != true {
-		t.Errorf("the handler that noticed is logged as %v", line)
+		t.Errorf("the log line of the handler that returned is %v", line)
 	}
 	i := slices.IndexFunc(f.lines(), func(line map[string]any) bool { return line["url.path"] == "/hangs" })
 	if i < 0 {
 		t.Fatalf("the handler that hangs is not logged:\n%s", f.log)
 	}
 	if line := f.lines()[i]; line["level"] != "error" || line["http.request.method"] != "GET" || line["request_id"] != "id-of-hangs" {
-		t.Errorf("the handler that hangs is logged as %v", line)
+		t.Errorf("the log line of the handler that hangs is %v", line)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestServeNilHandler(t *testing.T) {
 	c.Listener, c.AdminListener, c.Log = loopback(t), loopback(t), new(lockedBuffer)
 	err := runtime.Serve(t.Context(), c, runtime.Function{})
 	if err == nil || !strings.Contains(err.Error(), "Function.Handler is nil") {
-		t.Errorf("Serve returned %v, want that there is no handler", err)
+		t.Errorf("Serve returned %v, want an error about the missing handler", err)
 	}
 }
 
@@ -338,6 +338,6 @@ func TestServeListenerFails(t *testing.T) {
 	f := start(t, func(c *runtime.Config) { listener = c.Listener }, answer)
 	shut(listener)
 	if err := f.ended(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Serve returned %v, want that the listener is closed", err)
+		t.Errorf("Serve returned %v, want an error about the closed listener", err)
 	}
 }

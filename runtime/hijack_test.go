@@ -68,7 +68,7 @@ func TestHijackedReadDeadline(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := rw.ReadByte(); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("the read ends with %v, want that its deadline is exceeded", err)
+				t.Errorf("the read ends with %v, want that the deadline is exceeded", err)
 			}
 		}
 	})
@@ -109,14 +109,14 @@ func TestHijackAtTheDeadline(t *testing.T) {
 	}
 	for _, line := range f.requests(tries) {
 		if (line["http.response.status_code"] == 101.0) == (line["error.type"] == "timeout") {
-			t.Errorf("logged is %v", line)
+			t.Errorf("unexpected log line %v", line)
 		}
 		if line["http.response.status_code"] == 101.0 {
 			mine--
 		}
 	}
 	if mine != 0 {
-		t.Errorf("%d more connections were taken over than are logged as that", mine)
+		t.Errorf("%d more connections were hijacked than logged as hijacked", mine)
 	}
 }
 

@@ -79,19 +79,19 @@ func TestStart(t *testing.T) {
 		},
 	})
 	if status, body := get(t, f.admin+"/readyz"); status != http.StatusServiceUnavailable || body != "starting\n" {
-		t.Errorf("/readyz answers %d %q while Start runs", status, body)
+		t.Errorf("/readyz returned %d %q while Start runs", status, body)
 	}
 	if status, _ := get(t, f.admin+"/healthz"); status != http.StatusOK {
-		t.Errorf("/healthz answers %d while Start runs", status)
+		t.Errorf("/healthz returned %d while Start runs", status)
 	}
 	conn := dial(t, f.addr) // is not refused
 	shut(conn)
 	time.AfterFunc(10*time.Millisecond, func() { close(finish) })
 	if status, body := f.get("/"); status != http.StatusOK || body != "hello" {
-		t.Errorf("the request that came before Start was done got %d %q", status, body)
+		t.Errorf("the request that arrived before Start returned got %d %q", status, body)
 	}
 	if !isClosed(finish) {
-		t.Error("the request was served before Start was done")
+		t.Error("the request was served before Start returned")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestStopComesLast(t *testing.T) {
 		Start: func(context.Context) error { note("start"); return nil },
 		Stop: func(ctx context.Context) error {
 			if left, ok := ctx.Deadline(); !ok || ctx.Err() != nil || time.Until(left) > 20*time.Second {
-				t.Errorf("Stop has until %v, %v, want what is left of 20s", left, ok)
+				t.Errorf("the deadline of Stop is in %v, %v, want the rest of 20s", left, ok)
 			}
 			note("stop")
 			return nil
@@ -156,18 +156,18 @@ func TestReady(t *testing.T) {
 	problem.Store(&err)
 	for range 5 {
 		if status, body := get(t, f.admin+"/readyz"); status != http.StatusServiceUnavailable || body != "not ready: cache is cold\n" {
-			t.Errorf("/readyz answers %d %q", status, body)
+			t.Errorf("/readyz returned %d %q", status, body)
 		}
 	}
 	if n := strings.Count(f.log.String(), "cache is cold"); n < 1 || n > 2 { // logged at most every ten seconds
 		t.Errorf("the reason is logged %d times, want once:\n%s", n, f.log)
 	}
 	if status, _ := f.get("/"); status != http.StatusOK {
-		t.Errorf("a request that comes nevertheless gets %d", status)
+		t.Errorf("a request while not ready got %d", status)
 	}
 	problem.Store(nil)
 	if status := f.ready(); status != http.StatusOK {
-		t.Errorf("/readyz answers %d after the reason is gone", status)
+		t.Errorf("/readyz returned %d after the reason is gone", status)
 	}
 }
 
@@ -192,13 +192,13 @@ func TestReadyHangs(t *testing.T) {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, f.admin+"/readyz", nil)
 			status, body, err := fetch(http.DefaultClient, req)
 			if err != nil || status != http.StatusServiceUnavailable {
-				t.Errorf("/readyz answers %d %q, %v", status, body, err)
+				t.Errorf("/readyz returned %d %q, %v", status, body, err)
 			}
 		})
 	}
 	probes.Wait()
 	if n := calls.Load(); n != 1 {
-		t.Errorf("the hook runs %d times at once", n)
+		t.Errorf("%d calls of the hook run concurrently", n)
 	}
 	close(hang)
 	waitFor(t, "the function to be ready", func() bool { return f.ready() == http.StatusOK })

@@ -49,7 +49,7 @@ func TestMainInterference(t *testing.T) {
 			t.Errorf("%s on the admin port: got %d, want %d", path, status, want)
 		}
 		if status, body := get(t, p.url+path); status != 200 || body != "" {
-			t.Errorf("%s on the function's port: got %d %q, not the handler's answer", path, status, body)
+			t.Errorf("%s on the function's port: got %d %q, want the handler's response", path, status, body)
 		}
 	}
 	if body := p.scrape("text/plain"); !strings.Contains(body, "\nhttp_server_active_requests 0\n") || !strings.Contains(body, "\ntotal_invocations 6\n") {
@@ -85,6 +85,6 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 	f.requests(10_001)
 	if after := len(f.metric("http_")) + len(f.metric("goless_")) + len(f.metric("total_")); after != before {
-		t.Errorf("%d series became %d", before, after)
+		t.Errorf("the number of series grew from %d to %d", before, after)
 	}
 }

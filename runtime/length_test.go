@@ -114,7 +114,7 @@ func (test lengthTest) check(t *testing.T, client *http.Client) {
 		_, err = io.ReadAll(resp.Body)
 	}
 	if (err == nil) != test.whole {
-		t.Errorf("the client gets the whole answer: %v (%v), want %v", err == nil, err, test.whole)
+		t.Errorf("the client received the whole response: %v (%v), want %v", err == nil, err, test.whole)
 	}
 	line := f.requests(1)[0]
 	got := [4]any{line["http.response.status_code"], line["level"], line["error.type"], line["aborted"]}

@@ -99,7 +99,7 @@ func TestPiecesAreWholeLines(t *testing.T) {
 		synctest.Wait()
 		written := out.take()
 		if want := []string{line + line, line, long, line}; !slices.Equal(written, want) {
-			t.Errorf("%d pieces are written, want two lines, one, the long one and one", len(written))
+			t.Errorf("got %d writes, want two lines, one line, the long line and one line", len(written))
 		}
 	})
 }
@@ -112,7 +112,7 @@ func TestServeWritesTheLastLines(t *testing.T) {
 		_, _ = log.requestLog().Sink.Write([]byte("request\n"))
 		log.end()
 		if written := out.take(); !slices.Equal(written, []string{"request\n"}) {
-			t.Errorf("the log has %q", written)
+			t.Errorf("unexpected log %q", written)
 		}
 	})
 }
@@ -147,12 +147,12 @@ func TestBlockedSinkIsNotAwaited(t *testing.T) {
 		took(0, func() { log.Error("third") })
 		took(endWait, log.end)
 		if d := log.buffer.blockedFor(); d != lineWait+endWait {
-			t.Errorf("the sink is said to be blocked for %s", d)
+			t.Errorf("blocked returned %s", d)
 		}
 		close(out.free)
 		synctest.Wait()
 		if d := log.buffer.blockedFor(); d != 0 {
-			t.Errorf("the sink is said to be blocked for %s after it took all lines", d)
+			t.Errorf("blocked returned %s after all lines were written", d)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestSlowSinkIsSeldomAwaited(t *testing.T) {
 		time.Sleep(20 * lineWait)
 		began = time.Now()
 		if log.Info("awaited again"); time.Since(began) == 0 {
-			t.Error("a line is not awaited long after the slow one")
+			t.Error("the logger does not wait for a line long after the slow write")
 		}
 		log.end()
 	})
@@ -208,7 +208,7 @@ func TestBlockedSink(t *testing.T) {
 		all := strings.Join(out.take(), "")
 		lines := strings.Count(all, "\n")
 		if lost := testutil.ToFloat64(log.dropped.WithLabelValues("blocked")); lines+int(lost) != 2+2*maxWaiting/line+1 || lost < maxWaiting/line {
-			t.Errorf("%d lines are written and %v dropped", lines, lost)
+			t.Errorf("got %d lines written and %v dropped", lines, lost)
 		}
 		if strings.Count(all, "mine") != 2 || strings.Contains(all, "does not fit") || !strings.HasPrefix(all, "{") || !strings.HasSuffix(all, "x\n") {
 			t.Errorf("the wrong lines are written: %d bytes", len(all))
@@ -224,7 +224,7 @@ func TestLongLine(t *testing.T) {
 		_, _ = log.buffer.Write([]byte("request\n"))
 		log.Info(strings.Repeat("y", 2*maxWaiting))
 		if written := out.take(); len(written) != 2 || len(written[1]) < 2*maxWaiting {
-			t.Errorf("%d pieces are written, want the request and the long line", len(written))
+			t.Errorf("got %d writes, want one with the request and one with the long line", len(written))
 		}
 	})
 }
@@ -256,16 +256,16 @@ func TestReadyWhileTheLogIsBlocked(t *testing.T) {
 		log.Info("blocked")
 		time.Sleep(maxBlocked - time.Second)
 		if status := probe(); status != http.StatusOK {
-			t.Errorf("/readyz answers %d while the log is blocked for a moment", status)
+			t.Errorf("/readyz returned %d while the log is blocked for a moment", status)
 		}
 		time.Sleep(time.Second)
 		if status := probe(); status != http.StatusServiceUnavailable {
-			t.Errorf("/readyz answers %d while the log is blocked", status)
+			t.Errorf("/readyz returned %d while the log is blocked", status)
 		}
 		close(out.free)
 		synctest.Wait()
 		if status := probe(); status != http.StatusOK {
-			t.Errorf("/readyz answers %d after the log was blocked", status)
+			t.Errorf("/readyz returned %d after the log was blocked", status)
 		}
 	})
 }

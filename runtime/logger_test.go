@@ -110,7 +110,7 @@ func TestAttributesAreSampled(t *testing.T) {
 		}
 	})
 	if len(lines) > 10 { // one per second
-		t.Errorf("%d lines of 100 are written", len(lines))
+		t.Errorf("%d of 100 lines are written", len(lines))
 	}
 }
 
@@ -143,7 +143,7 @@ func TestSampling(t *testing.T) {
 	}
 	// A new second may begin during the test, with its own first lines.
 	if n := counts["often"]; n < 7 || n > 12 {
-		t.Errorf("%d lines of 25 are written, want 5 and each tenth of the others", n)
+		t.Errorf("%d of 25 lines are written, want 5 and every tenth of the rest", n)
 	}
 	if counts["fault"] != 25 || counts["seldom"] != 1 {
 		t.Errorf("errors or other messages are missing: %v", counts)
@@ -193,6 +193,6 @@ func TestComplaintsAreFew(t *testing.T) {
 		}
 	})
 	if len(lines) < 10 || len(lines) > 50 || lines[0]["level"] != "warn" { // ten per second
-		t.Errorf("%d lines of 1000 are written, the first is %v", len(lines), lines[0])
+		t.Errorf("%d of 1000 lines are written, the first is %v", len(lines), lines[0])
 	}
 }

@@ -176,7 +176,7 @@ func TestMainDrainsOnSIGTERM(t *testing.T) {
 	p.exits(0)
 	line := p.logs("info", "drained")
 	if line["faas.name"] != "hello" || line["faas.version"] != "abc" || line["service.namespace"] != "default" {
-		t.Errorf("the line lacks the function's labels: %v", line)
+		t.Errorf("the line does not have the function's labels: %v", line)
 	}
 	p.logs("info", "request")
 }
@@ -232,7 +232,7 @@ func TestMainPortInUse(t *testing.T) {
 	p.exits(1)
 	line := p.logs("error", "serving failed")
 	if err, _ := line["error"].(string); !strings.Contains(err, "SERVER_PORT") || !strings.Contains(err, "in use") {
-		t.Errorf("the line does not say what is in use: %v", line)
+		t.Errorf("the line does not contain the address that is in use: %v", line)
 	}
 }
 
@@ -252,16 +252,16 @@ func TestMainStandardLog(t *testing.T) {
 		t.Errorf("attributes are missing: %v", line)
 	}
 	if line["request_id"] == nil || line["trace_id"] == nil || line["faas.name"] != "hello" {
-		t.Errorf("the request's ids or the labels are missing: %v", line)
+		t.Errorf("the request's IDs or the labels are missing: %v", line)
 	}
 	line = p.logs("info", "doubled")
 	if line["attr.level"] != "gold" || line["attr.request_id"] != "mine" || line["request_id"] == "mine" {
-		t.Errorf("the attributes have the keys of the line: %v", line)
+		t.Errorf("attributes replace keys of the line: %v", line)
 	}
 	line = p.logs("error", "grouped")
 	order, _ := line["order"].(map[string]any)
 	if line["request_id"] == nil || line["trace_id"] == nil || line["n"] != 1.0 || order["id"] != "66" || order["total"] != 7.0 {
-		t.Errorf("the request's ids are not beside the attributes and the group: %v", line)
+		t.Errorf("the request's IDs are not at the same level as the attributes and the group: %v", line)
 	}
 	if line["stacktrace"] != nil {
 		t.Errorf("unexpected stack: %v", line)
@@ -298,7 +298,7 @@ func TestMainFatalIsTheLastLine(t *testing.T) {
 	p.exits(1)
 	lines := parseLog(t, p.log.String())
 	if got, last := p.requests(), lines[len(lines)-1]["msg"]; got != 10 || last != "no database" {
-		t.Errorf("%d requests are logged and at last %q, want 10 and the end of the process", got, last)
+		t.Errorf("%d requests are logged and the last line is %q, want 10 and the exit of the process", got, last)
 	}
 }
 
@@ -310,7 +310,7 @@ func (p *program) getNothing(path string) {
 	p.t.Helper()
 	req, _ := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+path, nil)
 	if status, _, err := fetch(http.DefaultClient, req); err == nil {
-		p.t.Errorf("got an answer with status %d", status)
+		p.t.Errorf("got a response with status %d", status)
 	}
 }
 
@@ -327,27 +327,27 @@ func TestMainMetrics(t *testing.T) {
 	for _, line := range []string{"orders_total 1", "visits 1", "goless_panics_total 0", "total_invocations 1", info + " 1"} {
 		for format, body := range map[string]string{"plain": plain, "OpenMetrics": strings.ReplaceAll(open, ".0\n", "\n")} {
 			if strings.Count(body, "\n"+line+"\n") != 1 {
-				t.Errorf("%s has not exactly one line %q:\n%s", format, line, body)
+				t.Errorf("%s does not contain the line %q exactly once:\n%s", format, line, body)
 			}
 		}
 	}
 	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
 		if strings.Count(plain, "\n"+name+" ") != 1 {
-			t.Errorf("/metrics has not exactly one %s", name)
+			t.Errorf("/metrics does not contain %s exactly once", name)
 		}
 	}
 	if exemplar := `# {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"}`; strings.Count(open, exemplar) != 1 {
-		t.Errorf("the sampled trace is no exemplar:\n%s", open)
+		t.Errorf("the sampled trace is not an exemplar:\n%s", open)
 	}
 	p.signal(syscall.SIGINT)
 	p.exits(0) // the whole log has arrived
 	for _, line := range parseLog(t, p.log.String()) {
 		if msg, _ := line["msg"].(string); strings.Contains(msg, "go_") || strings.Contains(msg, "process_") {
-			t.Errorf("the scrape complains about what is not the user's: %s", msg)
+			t.Errorf("the scrape logs a problem with metrics that are not the user's: %s", msg)
 		}
 	}
 	if !strings.Contains(p.log.String(), "goless_panics_total") {
-		t.Error("the user's contradiction is not in the log")
+		t.Error("the conflict in the user's metrics is not in the log")
 	}
 }
 
@@ -358,7 +358,7 @@ func (p *program) scrape(accept string) string {
 	req.Header.Set("Accept", accept)
 	status, body := do(p.t, http.DefaultClient, req)
 	if status != http.StatusOK {
-		p.t.Fatalf("/metrics answers %d:\n%s", status, body)
+		p.t.Fatalf("/metrics returned %d:\n%s", status, body)
 	}
 	return body
 }
@@ -369,7 +369,7 @@ func TestMainMetricsBesideAPanic(t *testing.T) {
 	p := launch(t, panickingGauge+"=1")
 	status, body := get(t, p.admin+"/metrics")
 	if status != http.StatusOK || !strings.Contains(body, "\ntotal_invocations 0\n") {
-		t.Errorf("/metrics answers %d:\n%s", status, body)
+		t.Errorf("/metrics returned %d:\n%s", status, body)
 	}
 	p.signal(syscall.SIGINT)
 	p.exits(0) // the whole log has arrived
@@ -388,13 +388,13 @@ func TestMainMetricsBesideAHang(t *testing.T) {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/metrics", nil)
 			status, body, err := fetch(http.DefaultClient, req)
 			if err != nil || status != http.StatusOK || !strings.Contains(body, "\ntotal_invocations 0\n") {
-				t.Errorf("/metrics answers %d, %v:\n%s", status, err, body)
+				t.Errorf("/metrics returned %d, %v:\n%s", status, err, body)
 			}
 		})
 	}
 	scrapes.Wait()
 	if body := p.scrape("text/plain"); !strings.Contains(body, "\ntotal_invocations 0\n") {
-		t.Errorf("our metrics are not served later on:\n%s", body)
+		t.Errorf("our metrics are not served in a later scrape:\n%s", body)
 	}
 	p.signal(syscall.SIGINT)
 	p.exits(0) // the whole log has arrived
@@ -451,20 +451,20 @@ func TestMainServesWithABlockedLog(t *testing.T) {
 		}
 	}
 	if status, _ := get(t, p.url+"/print"); status != http.StatusOK {
-		t.Errorf("a handler that logs answers %d", status)
+		t.Errorf("a handler that logs returned %d", status)
 	}
 	dropped := slices.DeleteFunc(strings.Split(p.scrape("text/plain"), "\n"), func(line string) bool {
 		return !strings.HasPrefix(line, `goless_log_lines_dropped_total{reason="blocked"} `)
 	})
 	if len(dropped) != 1 || strings.HasSuffix(dropped[0], " 0") {
-		t.Errorf("the lines that were dropped are counted as %q", dropped)
+		t.Errorf("the metric of dropped lines is %q", dropped)
 	}
 	waitFor(t, "readiness to go", func() bool {
 		status, body := p.ready()
 		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "not ready: no log line could be written for 5s")
 	})
 	if status, _ := get(t, p.admin+"/healthz"); status != http.StatusOK {
-		t.Errorf("/healthz answers %d", status)
+		t.Errorf("/healthz returned %d", status)
 	}
 	p.signal(syscall.SIGTERM)
 	p.exits(0)

@@ -88,7 +88,7 @@ func (test panicTest) check(t *testing.T, client *http.Client) {
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
 	status, body, err := fetch(client, req)
 	if (err != nil) != (test.status == 0) || err == nil && status != test.status {
-		t.Errorf("the client gets %d, %q, %v, want status %d", status, body, err, test.status)
+		t.Errorf("the client received %d, %q, %v, want status %d", status, body, err, test.status)
 	}
 	line := f.requests(1)[0]
 	if got := line["http.response.status_code"]; got != test.logged {
@@ -122,7 +122,7 @@ func checkPanicRecord(t *testing.T, f *function, recorded bool) {
 		found = true
 		stack, _ := line["exception.stacktrace"].(string)
 		if line["exception.message"] != "boom" || !strings.Contains(stack, "panic_test.go") || line["request_id"] == nil {
-			t.Errorf("the panic's line lacks message, stack or request: %v", line)
+			t.Errorf("the log line of the panic has no message, stack or request: %v", line)
 		}
 	}
 	if found != recorded {
@@ -169,11 +169,11 @@ func checkOurAnswer(t *testing.T, resp *http.Response, status int) {
 		t.Errorf("got %d %q of %d bytes, %v, want %d", resp.StatusCode, body, resp.ContentLength, err, status)
 	}
 	if got := resp.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
-		t.Errorf("the answer is %s", got)
+		t.Errorf("the response is %s", got)
 	}
 	resp.Header.Del("Connection") // after a timeout, HTTP/1 closes the connection
 	want := []string{"Content-Length", "Content-Type", "Date", "Traceparent", "X-Content-Type-Options", "X-Request-Id"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(resp.Header))); diff != "" {
-		t.Errorf("the headers are not as they should be (-want +got):\n%s", diff)
+		t.Errorf("unexpected headers (-want +got):\n%s", diff)
 	}
 }

@@ -117,7 +117,7 @@ func testRelease(t *testing.T, client *http.Client, name string, handler http.Ha
 		return slices.Equal(f.metric("http_server_active_requests"), []string{"http_server_active_requests 0"})
 	})
 	if status, _ := f.get("/after"); status != http.StatusOK {
-		t.Errorf("the next request gets status %d: its place is taken", status)
+		t.Errorf("the next request got status %d: the concurrency limit is still reached", status)
 	}
 	waitFor(t, "the memory of the request to be collected", func() bool {
 		goruntime.GC()

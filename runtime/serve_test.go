@@ -74,7 +74,7 @@ func TestRequestLogger(t *testing.T) {
 			continue
 		}
 		if line["request_id"] != "order-66" || line["faas.name"] != "hello" || line["faas.version"] != "abc" || line["n"] != 7.0 {
-			t.Errorf("the line lacks what it should carry: %v", line)
+			t.Errorf("fields are missing in the line: %v", line)
 		}
 		return
 	}
@@ -150,7 +150,7 @@ func TestHijack(t *testing.T) {
 
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
 	if status, body := do(t, h2c(t), req); status != 500 || !strings.Contains(body, "not supported") {
-		t.Errorf("HTTP/2 cannot be hijacked, got %d %q", status, body)
+		t.Errorf("hijacking HTTP/2 got %d %q", status, body)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestWriterParity(t *testing.T) {
 				}
 				got := dump(t, client, method, "http://"+f.addr+path)
 				if !strings.HasPrefix(got, want) {
-					t.Errorf("the bare server gives\n%s\nours gives\n%s", want, got)
+					t.Errorf("the response of the bare server is\n%s\nand ours is\n%s", want, got)
 				}
 			})
 		}
@@ -399,7 +399,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
 	body, err := io.ReadAll(conn)
 	if err != nil || !bytes.HasSuffix(body, []byte("hello")) {
-		t.Errorf("got %q, %v, want an answer and the end of the connection", body, err)
+		t.Errorf("got %q, %v, want a response and a closed connection", body, err)
 	}
 }
 
@@ -424,7 +424,7 @@ func (f *function) refused(code string) {
 	}
 	line := f.lines()[i]
 	if line["level"] != "warn" || fmt.Sprint(line["http.response.status_code"]) != code || line["network.peer.address"] != "127.0.0.1" {
-		f.t.Errorf("logged is %v", line)
+		f.t.Errorf("unexpected log line %v", line)
 	}
 }
 

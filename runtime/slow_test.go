@@ -80,7 +80,7 @@ func TestSlowClients(t *testing.T) {
 	}
 	latencies := f.latencies(200)
 	if median := latencies[len(latencies)/2]; median > 100*time.Millisecond {
-		t.Errorf("beside slow clients a request takes %s", median)
+		t.Errorf("with slow clients a request takes %s", median)
 	}
 	grown := memory() - before
 	if grown > 128<<20 {

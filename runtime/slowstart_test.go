@@ -32,7 +32,7 @@ func TestStartThatHangs(t *testing.T) {
 			t.Errorf("started: %t, %v", started, err)
 		}
 		if after := warnings(t, log.String()); !slices.Equal(after, []float64{10, 20, 40}) {
-			t.Errorf("within 75 s it has warned after %v seconds, want 10, 20 and 40", after)
+			t.Errorf("within 75 s warnings were logged after %v seconds, want 10, 20 and 40", after)
 		}
 	})
 }
@@ -54,7 +54,7 @@ func warnings(t *testing.T, log string) (after []float64) {
 		}
 		after = append(after, entry.Duration)
 		if entry.Level != "warn" || !strings.Contains(entry.Stacktrace, "runtime.hang(") || !strings.Contains(entry.Stacktrace, "slowstart_test.go:") {
-			t.Errorf("it does not warn of where Start is: %s", line)
+			t.Errorf("the warning does not contain the stack of Start: %s", line)
 		}
 	}
 	return after

@@ -34,6 +34,6 @@ func TestSpansDoNotHoldUpTheEnd(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(30 * time.Second):
-		t.Error("it has not ended after 30s")
+		t.Error("Serve has not returned after 30s")
 	}
 }

@@ -126,7 +126,7 @@ func (test timeoutTest) check(t *testing.T, client *http.Client) {
 		if body, err = io.ReadAll(resp.Body); err == nil {
 			status = resp.StatusCode
 			if id := resp.Header.Get("X-Request-Id"); id != "order-66" || string(body) != "the function took too long to answer\n" {
-				t.Errorf("got the answer %q with the request id %q", body, id)
+				t.Errorf("got the response %q with the request ID %q", body, id)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (test timeoutTest) check(t *testing.T, client *http.Client) {
 	}
 	line := f.requests(1)[0]
 	if line["level"] != "error" || line["http.response.status_code"] != test.logged || line["error.type"] != "timeout" || (line["aborted"] == true) != (test.status == 0) {
-		t.Errorf("logged is %v, want status %v", line, test.logged)
+		t.Errorf("the log line is %v, want status %v", line, test.logged)
 	}
 	if diff := cmp.Diff([]string{"goless_request_timeouts_total 1"}, f.metric("goless_request_timeouts_total")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -161,7 +161,7 @@ func TestOverdueHandlersAreCounted(t *testing.T) {
 					t.Errorf("got status %d, want %d", status, want)
 				}
 				if n := overdue(); !slices.Equal(n, []string{"goless_requests_overdue 1"}) {
-					t.Errorf("while the handler goes on: %q", n)
+					t.Errorf("while the handler still runs: %q", n)
 				}
 			}
 			close(goOn)
@@ -315,7 +315,7 @@ func TestTimedOutHandlerStillCounts(t *testing.T) {
 				t.Errorf("got %d, want 504", status)
 			}
 			if status := request("/"); status != http.StatusServiceUnavailable {
-				t.Errorf("got %d beside a handler that goes on, want 503", status)
+				t.Errorf("got %d while a handler still runs, want 503", status)
 			}
 			waitFor(t, "the gauge to show the handler", func() bool {
 				return slices.Equal(f.metric("http_server_active_requests"), []string{"http_server_active_requests 1"})
@@ -362,20 +362,20 @@ func TestConcurrencyLimit(t *testing.T) {
 	}
 	defer shut(resp.Body)
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || resp.Header.Get("Goless-Rejected") != "concurrency" {
-		t.Errorf("one too many gets %d with %v, want 503, Retry-After 1, and that the function has rejected it", resp.StatusCode, resp.Header)
+		t.Errorf("a request beyond the limit got %d with %v, want 503, Retry-After 1, and the header Goless-Rejected", resp.StatusCode, resp.Header)
 	}
 	close(finish)
 	clients.Wait()
 	running.Add(1)
 	if status, _ := f.get("/"); status != http.StatusOK {
-		t.Errorf("got %d when the others are done, want 200", status)
+		t.Errorf("got %d when the other requests have ended, want 200", status)
 	}
 	if diff := cmp.Diff([]string{"goless_requests_rejected_total 1"}, f.metric("goless_requests_rejected_total")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, line := range f.requests(limit + 2) {
 		if line["http.response.status_code"] == 503.0 && (line["level"] != "warn" || line["error.type"] != "rejected") {
-			t.Errorf("the refusal is logged as %v", line)
+			t.Errorf("the log line of the rejection is %v", line)
 		}
 	}
 }

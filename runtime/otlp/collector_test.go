@@ -243,7 +243,7 @@ func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 30s for %s", what)
+			t.Fatalf("timed out after 30s waiting for %s", what)
 		}
 	}
 }

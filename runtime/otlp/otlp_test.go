@@ -37,7 +37,7 @@ func TestSpan(t *testing.T) {
 	}
 	got := spans[0]
 	if got.TraceID != traceID || got.SpanID != span.SpanContext().SpanID().String() || got.ParentSpanID != caller || got.TraceState != "a=1" {
-		t.Errorf("the ids are %+v, want those of %+v", got, span.SpanContext())
+		t.Errorf("the IDs are %+v, want those of %+v", got, span.SpanContext())
 	}
 	if got.Name != "GET" || got.Kind != 2 || got.StartTimeUnixNano != "1000000005" || got.EndTimeUnixNano != "2000000000" || got.Flags != 0x301 {
 		t.Errorf("the span is %+v", got)
@@ -91,7 +91,7 @@ func TestVariablesOfTraces(t *testing.T) {
 	e.record(1)
 	e.shut()
 	if len(c.taken()) != 1 {
-		t.Fatalf("nothing arrived; the log: %v", e.log.All())
+		t.Fatalf("no spans arrived; the log: %v", e.log.All())
 	}
 	first := c.tries()[0]
 	if first.path != "/as/it/is" {
@@ -120,7 +120,7 @@ func TestCertificate(t *testing.T) {
 	e.record(1)
 	e.shut()
 	if len(c.taken()) != 1 {
-		t.Errorf("nothing arrived; the log: %v", e.log.All())
+		t.Errorf("no spans arrived; the log: %v", e.log.All())
 	}
 }
 
@@ -173,7 +173,7 @@ func TestRetry(t *testing.T) {
 				t.Errorf("the failure is logged %d times", got)
 			}
 			if got := e.log.FilterMessage("exporting spans again").Len(); got != 1 {
-				t.Errorf("its end is logged %d times", got)
+				t.Errorf("the recovery is logged %d times", got)
 			}
 		})
 	}
@@ -225,11 +225,11 @@ func TestPartialSuccess(t *testing.T) {
 	e.shut()
 	counters := e.counters()
 	if counters["refused"] != 2 || counters["goless_spans_exported_total"] != 3 {
-		t.Errorf("the counters are %v, want 2 refused and 3 exported", counters)
+		t.Errorf("the counters are %v, want 2 rejected and 3 exported", counters)
 	}
 	complaints := e.log.FilterMessage("the collector complains about spans").All()
 	if len(complaints) != 1 || complaints[0].ContextMap()["reason"] != "too long" {
-		t.Errorf("the log lacks the complaint: %v", e.log.All())
+		t.Errorf("the log does not have the collector's reason: %v", e.log.All())
 	}
 }
 
@@ -262,7 +262,7 @@ func TestSilentCollector(t *testing.T) {
 	defer cancel()
 	e.Shutdown(ctx)
 	if e.log.FilterMessage("spans are lost: the collector did not take them before the end").Len() != 1 {
-		t.Errorf("the log does not tell of the loss: %v", e.log.All())
+		t.Errorf("the loss is not logged: %v", e.log.All())
 	}
 }
 
@@ -291,7 +291,7 @@ func TestDoesNothingUnasked(t *testing.T) {
 		{endpoint("http://127.0.0.1:1"), "OTEL_TRACES_EXPORTER=none"},
 	} {
 		if e := open(t, env...); e.Tracer != nil || e.log.Len() > 0 {
-			t.Errorf("with %q there is an exporter, or a line: %v", env, e.log.All())
+			t.Errorf("with %q an exporter was created, or a line was logged: %v", env, e.log.All())
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestWrongVariables(t *testing.T) {
 		t.Run(variable, func(t *testing.T) {
 			e := open(t, endpoint("http://127.0.0.1:1"), variable)
 			if e.Tracer != nil {
-				t.Error("there is an exporter")
+				t.Error("an exporter was created")
 			}
 			lines := e.log.FilterMessage("spans are not exported").All()
 			if len(lines) != 1 {
@@ -332,7 +332,7 @@ func TestWrongVariables(t *testing.T) {
 			}
 			text := lines[0].ContextMap()["error"].(string)
 			if !strings.Contains(text, want) || strings.Contains(text, "secret") {
-				t.Errorf("the log says %q, want %q and no secret", text, want)
+				t.Errorf("the logged error is %q, want %q and no secret", text, want)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ func FuzzPartialSuccess(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		_, reason := partialSuccess(answer)
 		if len(reason) > 3*len(answer) {
-			t.Errorf("%d bytes become %d", len(answer), len(reason))
+			t.Errorf("a reason in %d bytes became %d bytes long", len(answer), len(reason))
 		}
 	})
 }

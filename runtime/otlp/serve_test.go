@@ -133,7 +133,7 @@ func TestServerSpan(t *testing.T) {
 	began, _ := strconv.ParseInt(s.StartTimeUnixNano, 10, 64)
 	ended, _ := strconv.ParseInt(s.EndTimeUnixNano, 10, 64)
 	if ended < began || time.Since(time.Unix(0, began)) > time.Hour {
-		t.Errorf("the span is from %d to %d", began, ended)
+		t.Errorf("the span starts at %d and ends at %d", began, ended)
 	}
 }
 
@@ -202,7 +202,7 @@ func wantUnknownMethod(t *testing.T, s span) {
 	t.Helper()
 	got := attributes(s)
 	if s.Name != "HTTP" || got["http.request.method"] != "_OTHER" || got["http.request.method_original"] != "BREW" {
-		t.Errorf("the span %s has %v", s.Name, got)
+		t.Errorf("the events of span %s are %v", s.Name, got)
 	}
 }
 
@@ -228,15 +228,15 @@ func TestClientSpan(t *testing.T) {
 	server, found, missing, refused := spans[nil], spans[next.URL+"/found"], spans[next.URL+"/missing"], spans["http://127.0.0.1:1/"]
 	for _, s := range []span{found, missing, refused} {
 		if s.Name != "POST" || s.Kind != 3 || s.TraceID != traceID || s.ParentSpanID != server.SpanID || s.TraceState != "a=1" {
-			t.Errorf("the span below %s is %+v", server.SpanID, s)
+			t.Errorf("the child span of %s is %+v", server.SpanID, s)
 		}
 	}
 	header := <-headers
 	if got, want := header.Get("Traceparent"), "00-"+traceID+"-"+found.SpanID+"-01"; got != want || header.Get("Tracestate") != "a=1" {
-		t.Errorf("the next function got %s, want %s", got, want)
+		t.Errorf("the next function received %s, want %s", got, want)
 	}
 	if found.Status.Code != 0 || missing.Status.Code != 2 || refused.Status.Code != 2 {
-		t.Errorf("the states are %v, %v, %v", found.Status, missing.Status, refused.Status)
+		t.Errorf("the statuses are %v, %v, %v", found.Status, missing.Status, refused.Status)
 	}
 	if attributes(missing)["error.type"] != "404" || attributes(refused)["error.type"] != "*net.OpError" {
 		t.Errorf("the errors are %v and %v", attributes(missing), attributes(refused))
@@ -273,7 +273,7 @@ func TestUnsampled(t *testing.T) {
 			ask(t, http.MethodGet, url, test.in)
 			end()
 			if got := len(c.tries()); got != 0 {
-				t.Errorf("the collector was asked %d times", got)
+				t.Errorf("the collector received %d requests", got)
 			}
 		})
 	}
@@ -357,11 +357,11 @@ func TestSpansAreBounded(t *testing.T) {
 	s := c.taken()[0]
 	for key, value := range attributes(s) {
 		if text, _ := value.(string); len(text) > 1024 {
-			t.Errorf("%s has %d bytes", key, len(text))
+			t.Errorf("the size of %s is %d bytes", key, len(text))
 		}
 	}
 	if s.TraceState != "" {
-		t.Errorf("the span has a state of %d bytes", len(s.TraceState))
+		t.Errorf("the span has a tracestate of %d bytes", len(s.TraceState))
 	}
 }
 
@@ -377,7 +377,7 @@ func TestRootSpanIsTold(t *testing.T) {
 	end()
 	s := c.taken()[0]
 	if got, want := resp.Header.Get("Traceparent"), "00-"+s.TraceID+"-"+s.SpanID+"-01"; got != want || resp.Header.Get("X-Request-Id") != s.TraceID {
-		t.Errorf("the client got %v, want %s", resp.Header, want)
+		t.Errorf("the client received %v, want %s", resp.Header, want)
 	}
 }
 

@@ -33,11 +33,11 @@ func TestBinary(t *testing.T) {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
 	if got.Executable != "/memfd:function (deleted)" || !strings.Contains(got.Write, "text file busy") {
-		t.Errorf("the program is executed from %s, and to write that gives %q", got.Executable, got.Write)
+		t.Errorf("the executable is %s, and writing to it returns %q", got.Executable, got.Write)
 	}
 	for _, file := range got.Files {
 		if strings.Contains(file, "memfd") {
-			t.Errorf("the program has the file that it is executed from: %q", got.Files)
+			t.Errorf("the program has its executable open: %q", got.Files)
 		}
 	}
 	request := <-s.asked
@@ -86,7 +86,7 @@ func TestTriesAgain(t *testing.T) {
 			l := start(t, s, testReadTimeout+"=500ms")
 			l.describe(t)
 			if got := int(s.count.Load()); got < len(answers) {
-				t.Errorf("the binary came with request %d, want %d", got, len(answers))
+				t.Errorf("the binary was served for request %d, want %d", got, len(answers))
 			}
 		})
 	}
@@ -131,10 +131,10 @@ func TestGivesUp(t *testing.T) {
 			l := start(t, s, test.environment...)
 			code, message := l.end(t)
 			if code != exitNoBinary || !strings.HasPrefix(message, "launch: no binary to execute: ") || !strings.Contains(message, test.want) {
-				t.Errorf("it ended with %d and %q, want %d and %q", code, message, exitNoBinary, test.want)
+				t.Errorf("the launcher exited with %d and %q, want %d and %q", code, message, exitNoBinary, test.want)
 			}
 			if log := l.stderr.String(); !strings.HasSuffix(log, message) || strings.Count(log, "\n") > 2 {
-				t.Errorf("it wrote\n%s", log)
+				t.Errorf("unexpected log:\n%s", log)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestNoService(t *testing.T) {
 	l := prepare(t, "https://127.0.0.1:"+freePort(t), testTimeout+"=1s")
 	l.start(t)
 	if code, message := l.end(t); code != exitNoBinary || !strings.Contains(message, "cannot reach the build service: dial tcp 127.0.0.1:") {
-		t.Errorf("it ended with %d and %q", code, message)
+		t.Errorf("the launcher exited with %d and %q", code, message)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestWrongVariables(t *testing.T) {
 		l := prepare(t, "https://127.0.0.1:1", variable)
 		l.start(t)
 		if code, message := l.end(t); code != exitNoBinary || message != want {
-			t.Errorf("it ended with %d and %q, want %d and %q", code, message, exitNoBinary, want)
+			t.Errorf("the launcher exited with %d and %q, want %d and %q", code, message, exitNoBinary, want)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestTerminated(t *testing.T) {
 	}
 	want := "launch: terminated before the program started: the build service has not answered yet, it may be compiling\n"
 	if code, message := l.end(t); code != 143 || message != want {
-		t.Errorf("it ended with %d and %q, want 143 and %q", code, message, want)
+		t.Errorf("the launcher exited with %d and %q, want 143 and %q", code, message, want)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestNoMemory(t *testing.T) {
 			inProcessNamespace(l)
 			l.start(t)
 			if code, message := l.end(t); code != 126 || !strings.HasPrefix(message, "launch: the binary cannot be executed from memory: set the sysctl vm.memfd_noexec below 2, ") {
-				t.Errorf("it ended with %d and %q", code, message)
+				t.Errorf("the launcher exited with %d and %q", code, message)
 			}
 			if s.count.Load() > 0 {
 				t.Error("the binary was downloaded")

@@ -162,7 +162,7 @@ func (l *launcher) describe(t testing.TB) (d description) {
 	response, err := client.Get("http://function/")
 	if err != nil {
 		code, message := l.end(t)
-		t.Fatalf("%v: the launcher ended with %d: %s", err, code, message)
+		t.Fatalf("%v: the launcher exited with %d: %s", err, code, message)
 	}
 	defer response.Body.Close() //nolint:errcheck // it has been read
 	if err := json.NewDecoder(response.Body).Decode(&d); err != nil {
@@ -192,6 +192,6 @@ func freePort(t testing.TB) string {
 			return port
 		}
 	}
-	t.Fatal("of 100 ports none was free")
+	t.Fatal("no free port after 100 attempts")
 	return ""
 }

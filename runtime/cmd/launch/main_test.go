@@ -83,7 +83,7 @@ func TestLaunchOpensThePorts(t *testing.T) {
 	}
 	// A single number: ports that could not be opened are left to the program.
 	if fd, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || fd == 99 {
-		t.Errorf("the program got the listeners %q", line)
+		t.Errorf("unexpected listeners of the program: %q", line)
 	}
 	connection, err := net.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(launch) > 6_000_000 {
-		t.Errorf("launch has %d bytes, want at most 6 MB", len(launch))
+		t.Errorf("the size of launch is %d bytes, want at most 6 MB", len(launch))
 	}
 }
 

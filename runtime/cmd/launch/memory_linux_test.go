@@ -34,9 +34,9 @@ func TestMemory(t *testing.T) {
 	}
 	defer again.Close() //nolint:errcheck // nothing was written
 	if _, err := again.WriteString("other"); !errors.Is(err, syscall.EPERM) {
-		t.Errorf("a write to what is sealed gives %v", err)
+		t.Errorf("writing to a sealed file returned %v", err)
 	}
 	if err := again.Truncate(0); !errors.Is(err, syscall.EPERM) {
-		t.Errorf("to truncate what is sealed gives %v", err)
+		t.Errorf("truncating a sealed file returned %v", err)
 	}
 }

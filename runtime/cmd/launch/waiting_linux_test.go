@@ -36,7 +36,7 @@ func TestOutage(t *testing.T) {
 	serveAt(t, address, newKey(1), good)
 	l.until(t, "/readyz", func(code int, text string) bool { return code == 200 && strings.Contains(text, "memfd:function") })
 	if answer, err := io.ReadAll(early); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 200 OK") {
-		t.Errorf("who came early got %v and %q", err, answer)
+		t.Errorf("the early request got %v and %q", err, answer)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestHandOver(t *testing.T) {
 		code, text, err := l.probe("/healthz")
 		switch {
 		case err != nil || code != 200: // also after a minute
-			t.Fatalf("question %d got %d, %q, %v", n, code, text, err)
+			t.Fatalf("probe %d got %d, %q, %v", n, code, text, err)
 		case strings.Contains(text, "memfd:function"):
 			return
 		case n == 10:
@@ -123,7 +123,7 @@ func (l *launcher) until(t *testing.T, path string, holds func(code int, text st
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s answers %d, %q, %v", path, code, text, err)
+			t.Fatalf("timed out after a minute: %s responds with %d, %q, %v", path, code, text, err)
 		}
 	}
 }
@@ -156,6 +156,6 @@ func TestSignalAfterFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, message := l.end(t); code != 143 {
-		t.Errorf("it ended with %d and %q, want 143", code, message)
+		t.Errorf("the launcher exited with %d and %q, want 143", code, message)
 	}
 }

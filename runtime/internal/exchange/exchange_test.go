@@ -74,11 +74,11 @@ func TestLoggerIsMadeOnce(t *testing.T) {
 		}
 		all.Wait()
 		if first := x.Logger(); x.Logger() != first {
-			t.Error("the request has two loggers")
+			t.Error("Logger returned two different loggers")
 		}
 		for _, line := range logs.All() {
 			if fields := line.ContextMap(); fields["request_id"] != x.RequestID || fields["trace_id"] != x.TraceID() {
-				t.Errorf("a line lacks the ids: %v", fields)
+				t.Errorf("a line does not have the IDs: %v", fields)
 			}
 		}
 	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))

@@ -55,13 +55,13 @@ func TestRequestID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x, out := serve(t, http.Header{"X-Request-Id": test.in})
 			if kept := len(test.in) == 1 && x.RequestID == test.in[0]; kept != test.kept {
-				t.Errorf("the id is %q, taken from the client: %v, want %v", x.RequestID, kept, test.kept)
+				t.Errorf("the ID is %q, taken from the client: %v, want %v", x.RequestID, kept, test.kept)
 			}
 			if !test.kept && x.RequestID != x.TraceID() {
-				t.Errorf("the new id is %q, want the trace id %q", x.RequestID, x.TraceID())
+				t.Errorf("the new ID is %q, want the trace ID %q", x.RequestID, x.TraceID())
 			}
 			if got := out.Get("X-Request-Id"); got != x.RequestID {
-				t.Errorf("%q is sent back, want %q", got, x.RequestID)
+				t.Errorf("the response has %q, want %q", got, x.RequestID)
 			}
 		})
 	}
@@ -100,7 +100,7 @@ func TestTraceParent(t *testing.T) {
 				t.Errorf("the traceparent %q is not well formed", x.TraceParent)
 			}
 			if got := out.Get("Traceparent"); got != x.TraceParent {
-				t.Errorf("%q is sent back, want %q", got, x.TraceParent)
+				t.Errorf("the response has %q, want %q", got, x.TraceParent)
 			}
 		})
 	}
@@ -129,16 +129,16 @@ func FuzzIDs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, traceParent string) {
 		x, out := serve(t, http.Header{"X-Request-Id": {id}, "Traceparent": {traceParent}})
 		if !wellFormedID.MatchString(x.RequestID) {
-			t.Errorf("request id %q is not well formed", x.RequestID)
+			t.Errorf("request ID %q is not well formed", x.RequestID)
 		}
 		if wellFormedID.MatchString(id) && x.RequestID != id {
-			t.Errorf("request id %q was replaced by %q", id, x.RequestID)
+			t.Errorf("request ID %q was replaced by %q", id, x.RequestID)
 		}
 		if !wellFormedParent.MatchString(x.TraceParent) {
 			t.Errorf("traceparent %q is not well formed", x.TraceParent)
 		}
 		if out.Get("X-Request-Id") != x.RequestID || out.Get("Traceparent") != x.TraceParent {
-			t.Errorf("other ids are sent back: %v", out)
+			t.Errorf("the response has other IDs: %v", out)
 		}
 	})
 }

@@ -128,7 +128,7 @@ func TestLogSampling(t *testing.T) {
 	}
 	// A new second may begin during the test, with its own first lines.
 	if n := strings.Count(out.String(), `"level":"info"`); n < 7 || n > 12 || dropped != 25-n {
-		t.Errorf("%d lines of 25 are written and %d dropped, want 5 and each tenth of the others", n, dropped)
+		t.Errorf("%d of 25 lines are written and %d dropped, want 5 written and every tenth of the rest", n, dropped)
 	}
 	if n := strings.Count(out.String(), `"level":"error"`); n != 25 {
 		t.Errorf("%d of 25 errors are written", n)
@@ -148,7 +148,7 @@ func TestSamplingAroundASecond(t *testing.T) {
 		}
 	}
 	if kept != 2 {
-		t.Errorf("%d lines of two seconds are kept, want the first of each", kept)
+		t.Errorf("%d lines in two seconds are kept, want the first of each", kept)
 	}
 }
 
@@ -178,10 +178,10 @@ func FuzzLogIsOneLine(f *testing.F) {
 		}
 		var line map[string]any
 		if err := json.Unmarshal([]byte(text), &line); err != nil || line["msg"] != "request" {
-			t.Errorf("not the JSON of a request: %v: %q", err, text)
+			t.Errorf("not the JSON object of a request: %v: %q", err, text)
 		}
 		if strings.ContainsFunc(strings.TrimSuffix(text, "\n"), func(c rune) bool { return c < ' ' || 0x7f <= c && c <= 0x9f }) {
-			t.Errorf("a control character got through: %q", text)
+			t.Errorf("the line contains a control character: %q", text)
 		}
 	})
 }

@@ -144,7 +144,7 @@ func TestLabelAttack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after != before {
-		t.Errorf("%d series became %d", before, after)
+		t.Errorf("the number of series grew from %d to %d", before, after)
 	}
 }
 
@@ -156,6 +156,6 @@ func TestMetricNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(problems) > 0 {
-		t.Errorf("promlint says %v", problems)
+		t.Errorf("promlint reports %v", problems)
 	}
 }

@@ -125,10 +125,10 @@ func TestWriteFinalAndClose(t *testing.T) {
 	server.WriteFinalAndClose([]byte("last words"))
 	server.WriteFinalAndClose([]byte("and more"))
 	if _, err := server.Write([]byte("too late")); err == nil {
-		t.Error("a write after the answer succeeded")
+		t.Error("a write after the response succeeded")
 	}
 	if _, err := server.ReadFrom(strings.NewReader("too late")); err == nil {
-		t.Error("a copy after the answer succeeded")
+		t.Error("a copy after the response succeeded")
 	}
 	if got, err := io.ReadAll(client); string(got) != "last words" || err != nil {
 		t.Errorf("the client got %q, %v", got, err)
