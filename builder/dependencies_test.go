@@ -141,7 +141,7 @@ func TestDependenciesAreKept(t *testing.T) {
 		t.Errorf("the second build compiles a module, or not the handler:\n%s", commands)
 	}
 	if !bytes.Equal(kept, fresh) {
-		t.Error("the second build has other bytes than one that begins anew")
+		t.Error("the binary of the second build differs from that of a build without kept dependencies")
 	}
 	if _, _, err := image.build(t, builder.Builder{Dependencies: store, Namespace: "theirs"}, "second"); err == nil {
 		t.Error("another namespace has what it could not fetch")

@@ -260,7 +260,7 @@ func TestPeersAskNobodyElse(t *testing.T) {
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		if err := r.fetchFrom(ctx, r.address(), strings.Repeat("0", 64)); err == nil {
-			t.Error("it has what nobody has")
+			t.Error("a binary was fetched that no replica has")
 		}
 	})
 	r.asked(t)

@@ -58,7 +58,7 @@ func TestKeep(t *testing.T) {
 		t.Errorf("it holds %d bytes (%v)", len(data), err)
 	}
 	if s.Use("two") != nil {
-		t.Error("there is a set that nobody has left")
+		t.Error("Use returned a set that was not kept")
 	}
 	keep(t, s, "a", "two", 28) // more than a quarter of the store
 	if s.Use("two") != nil {

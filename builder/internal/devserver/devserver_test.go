@@ -99,7 +99,7 @@ func awaitEnd(t *testing.T, s *devserver.Server) string {
 	case <-program.Done():
 		return context.Cause(program).Error()
 	case <-time.After(patience):
-		t.Fatal("the program has not ended, or nobody has noticed")
+		t.Fatal("timed out waiting for the exit of the program to be detected")
 		return ""
 	}
 }

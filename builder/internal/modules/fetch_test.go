@@ -152,7 +152,7 @@ func TestFetchAndServe(t *testing.T) {
 		}
 	}
 	if strings.Contains(trace.String(), "-p go.uber.org/zap ") {
-		t.Error("the runtime's modules were compiled anew")
+		t.Error("the runtime's modules were recompiled")
 	}
 	if _, err := os.Stat(filepath.Join(tools.Modules, "github.com", "go-chi")); err == nil {
 		t.Error("something was written to the module cache of the image")

@@ -17,7 +17,7 @@ import (
 	"goless.io/trigger/internal/natsstream"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func records() *v1alpha1.KafkaTrigger {
 	return &v1alpha1.KafkaTrigger{

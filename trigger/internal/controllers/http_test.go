@@ -181,7 +181,7 @@ func TestCanary(t *testing.T) {
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionUnavailable)
 	for _, write := range writes.in(trigger.Namespace)[len(before):] {
 		if strings.Contains(write, "/httproutes/") {
-			t.Errorf("the route was written anew: %s", write)
+			t.Errorf("the route was updated again: %s", write)
 		}
 	}
 }

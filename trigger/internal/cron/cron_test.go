@@ -25,7 +25,7 @@ import (
 	"goless.io/trigger/internal/functionref"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func nightly() *v1alpha1.CronTrigger {
 	return &v1alpha1.CronTrigger{
