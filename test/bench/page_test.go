@@ -19,7 +19,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := writePage(page, file); err == nil {
-		t.Error("a page without figures")
+		t.Error("no error for a page without figures")
 	}
 	var r results
 	r.addRatio("build.warm", 0.3, 0.2, "s", 10)
@@ -63,6 +63,6 @@ func TestPage(t *testing.T) {
 	}
 	got := strings.ReplaceAll(strings.Join(lines, ""), "\n\n\n", "\n\n")
 	if diff := cmp.Diff(want, got); diff != "" || of != 1 {
-		t.Errorf("%d lines say of what it is, want 1; the page (-want +got):\n%s", of, diff)
+		t.Errorf("%d lines describe the measurement, want 1; the page (-want +got):\n%s", of, diff)
 	}
 }

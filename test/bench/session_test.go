@@ -63,7 +63,7 @@ func TestStepsFailAlone(t *testing.T) {
 	})
 	want = []string{"after 3 s - - 2", "bad.part.median 4 s - - 1", "bad.part.p90 4 s - - 1", "bad.rest 2 s - - 2", "good 1 s - - 2", "other 7 s - - 1"}
 	if diff := cmp.Diff(want, table(t, s.results)); diff != "" {
-		t.Errorf("the table after the next time (-want +got):\n%s", diff)
+		t.Errorf("the table after the next run (-want +got):\n%s", diff)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestTurnsGoOn(t *testing.T) {
 		"never": unless(errors.New("no tools"), good),
 	})
 	if diff := cmp.Diff(map[string][]float64{"good": {1, 1}}, samples); diff != "" || tries != 1 {
-		t.Errorf("it was tried %d times, the samples are (-want +got):\n%s", tries, diff)
+		t.Errorf("got %d attempts, the samples are (-want +got):\n%s", tries, diff)
 	}
 	if diff := cmp.Diff([]string{"bad failed - - - - no luck", "never failed - - - - no tools"}, table(t, s.results)); diff != "" {
 		t.Errorf("the table (-want +got):\n%s", diff)
@@ -106,7 +106,7 @@ func TestKindsFailAlone(t *testing.T) {
 	b.compare()
 	want := []string{"compile failed - - - - no log", "deploy.inpod.median 2 s - - 2", "deploy.inpod.p90 2 s - - 2", "deploy.plain failed - - - - no luck"}
 	if diff := cmp.Diff(want, table(t, s.results)); diff != "" || tries != 1 {
-		t.Errorf("it was tried %d times, the table is (-want +got):\n%s", tries, diff)
+		t.Errorf("got %d attempts, the table is (-want +got):\n%s", tries, diff)
 	}
 	if len(s.failures) != 2 {
 		t.Errorf("the failures are %v", s.failures)
@@ -131,7 +131,7 @@ func TestResultsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rows) != 2 || rows[0]["error"] != "no luck\nat all" || rows[1]["error"] != nil {
-		t.Errorf("the file has %s", text)
+		t.Errorf("unexpected contents of the file: %s", text)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestWatchesSurviveTheirEnd(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(gone)
 		if _, err := await(ctx, c, configMap("none", ""), &corev1.ConfigMapList{}, func(now *corev1.ConfigMap) bool { return isDone(now) }); !errors.Is(err, gone) {
-			t.Errorf("got %v, want the reason of the end", err)
+			t.Errorf("got %v, want the cause of the context", err)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestAlerts(t *testing.T) {
 func TestAlertsHaveNamespaces(t *testing.T) {
 	for _, a := range alerts(t, "operator-alerts.yaml") {
 		if a.Labels["namespace"] != "goless-system" {
-			t.Errorf("%s has the labels %v, must have namespace: goless-system", a.Alert, a.Labels)
+			t.Errorf("the labels of %s are %v, want namespace: goless-system", a.Alert, a.Labels)
 		}
 	}
 }

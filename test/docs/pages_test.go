@@ -55,18 +55,18 @@ func TestShellBlocks(t *testing.T) {
 		excused[p.Path] = p.Indented || slices.ContainsFunc(p.Blocks, func(b markdown.Block) bool { return b.Language == "console" })
 		for _, b := range p.Blocks {
 			if !slices.Contains(languages, b.Language) {
-				t.Errorf("%s:%d: a block of %s, must be one of %q", p.Path, b.Line, b.Language, languages)
+				t.Errorf("%s:%d: unexpected language %s of a block, want one of %q", p.Path, b.Line, b.Language, languages)
 			}
 		}
 	}
 	for path, is := range excused {
 		if is && notRun[path] == "" {
-			t.Errorf("%s has a block of console or one without fences, which no test runs: say in notRun why, or make it one of sh", path)
+			t.Errorf("%s has a block of console or one without fences, which no test runs; add the page with a reason to notRun, or change it to a block of sh", path)
 		}
 	}
 	for path := range notRun {
 		if !excused[path] {
-			t.Errorf("%s has no block of console and none without fences: take it out of notRun", path)
+			t.Errorf("%s has no block of console and none without fences: remove it from notRun", path)
 		}
 	}
 }

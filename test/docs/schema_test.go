@@ -29,7 +29,7 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	if !seen["Function"] || !seen["HTTPTrigger"] {
-		t.Errorf("the pages show %v, must show a Function and an HTTPTrigger at least", seen)
+		t.Errorf("the pages contain objects of the kinds %v, want at least Function and HTTPTrigger", seen)
 	}
 }
 

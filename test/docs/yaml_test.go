@@ -34,7 +34,7 @@ func TestYAML(t *testing.T) {
 		}
 	}
 	if functions == 0 {
-		t.Error("no page shows a Function")
+		t.Error("no page contains a Function")
 	}
 }
 

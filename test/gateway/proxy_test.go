@@ -54,6 +54,6 @@ func TestChoose(t *testing.T) {
 		t.Errorf("the requests went to %v", counts)
 	}
 	if b, ok := (rule{backends: []backend{{"old", 0}}}).choose(); ok {
-		t.Errorf("one without a share was chosen: %v", b)
+		t.Errorf("a backend without a share was chosen: %v", b)
 	}
 }

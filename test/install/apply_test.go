@@ -14,7 +14,7 @@ import (
 // field changes a Function. TestUpgrade checks that the operator does not change them either.
 func TestUpgradeApplies(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Skip("KUBEBUILDER_ASSETS does not name etcd, kube-apiserver and kubectl: make unit sets it")
+		t.Skip("KUBEBUILDER_ASSETS is not set to a directory with etcd, kube-apiserver and kubectl; make unit sets it")
 	}
 	_, deploy := former(t)
 	environment := &envtest.Environment{ControlPlaneStartTimeout: patience}
@@ -51,7 +51,7 @@ func TestUpgradeApplies(t *testing.T) {
 		t.Errorf("the Functions were\n%s\nand are\n%s", before, after)
 	}
 	if out := c.kubectl(functions, "apply", "-f", "-"); strings.Contains(out, "configured") {
-		t.Errorf("the Functions that are applied again are other ones:\n%s", out)
+		t.Errorf("applying the Functions again changes them:\n%s", out)
 	}
 
 	c.kubectl("", "apply", "-f", deploy)

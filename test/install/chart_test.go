@@ -105,7 +105,7 @@ config:
 func TestLifeOfARelease(t *testing.T) {
 	chart, image := os.Getenv("CHART"), os.Getenv("MODPROXY_IMAGE")
 	if chart == "" || image == "" {
-		t.Skip("CHART and MODPROXY_IMAGE do not name a chart and an image: make e2e-chart makes both, and runs this test on the real cluster")
+		t.Skip("CHART and MODPROXY_IMAGE are not set; make e2e-chart builds both, and runs this test on the real cluster")
 	}
 	r := &release{connect(t, os.Getenv("KUBECONFIG"), "functions-system")}
 	t.Cleanup(r.remove)
@@ -135,11 +135,11 @@ func TestLifeOfARelease(t *testing.T) {
 	r.helm("upgrade", "goless", chart, "--namespace", r.system, "--wait", "--timeout", patience.String(), "--values", file,
 		"--set", "operator.replicas=1", "--set", "config.referencePause=5s", "--set-json", `operator.pod={"priorityClassName":"system-cluster-critical"}`)
 	if got := r.kubectl("", "-n", r.system, "get", "deployment", "goless-operator", "-o", "jsonpath={.spec.replicas} {.spec.template.spec.priorityClassName}"); got != "1 system-cluster-critical" {
-		t.Errorf("the upgraded operator has %q", got)
+		t.Errorf("the environment of the upgraded operator is %q", got)
 	}
 	r.helm("rollback", "goless", "1", "--namespace", r.system, "--wait", "--timeout", patience.String())
 	if got := r.kubectl("", "-n", r.system, "get", "deployment", "goless-operator", "-o", "jsonpath={.spec.replicas}"); got != "2" {
-		t.Errorf("the operator has %q replicas again, want 2", got)
+		t.Errorf("the operator has %q replicas after the rollback, want 2", got)
 	}
 	r.helm("uninstall", "goless", "--namespace", r.system, "--wait")
 	r.kubectl("", "-n", apart, "get", "function/hello")
@@ -147,7 +147,7 @@ func TestLifeOfARelease(t *testing.T) {
 	r.helm("test", "goless", "--namespace", r.system)
 	stop()
 	if now := r.pods("name", "hello"); now != pods {
-		t.Errorf("the function has the pods %s, want that %s go on", now, pods)
+		t.Errorf("the function has the pods %s, want %s", now, pods)
 	}
 
 	r.kubectl(strings.Replace(hello, `w, "hello"`, `w, "changed"`, 1), "apply", "-f", "-")
@@ -197,7 +197,7 @@ func (r *release) requires() {
 	r.kubectl(string(function), "apply", "-f", "-")
 	r.ready("requires")
 	if got := r.kubectl("", "get", "--raw", "/api/v1/namespaces/"+apart+"/services/requires:8080/proxy/hello/ijsbrand"); !strings.Contains(got, "IJsbrand") {
-		r.Errorf("the function with dependencies answers %s", got)
+		r.Errorf("the function with dependencies responds with %s", got)
 	}
 }
 
@@ -211,7 +211,7 @@ func (r *release) pulledFrom(mirror string) {
 		}
 		for _, image := range images {
 			if !strings.HasPrefix(image, mirror+"/") {
-				r.Errorf("%s has the image %s, which is not from %s", namespace, image, mirror)
+				r.Errorf("namespace %s uses the image %s, which is not from %s", namespace, image, mirror)
 			}
 		}
 	}
@@ -238,11 +238,11 @@ func (r *release) tellVersion(chart string) {
 func TestWrongValue(t *testing.T) {
 	chart := os.Getenv("CHART")
 	if chart == "" {
-		t.Skip("CHART does not name a chart: make e2e-chart makes it, and runs this test")
+		t.Skip("CHART is not set; make e2e-chart builds the chart, and runs this test")
 	}
 	out, err := exec.Command(os.Getenv("HELM"), "template", chart, "--set", "operator.replica=3").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "replica") {
-		t.Errorf("a value that does not exist: %v, %s", err, out)
+		t.Errorf("installing with an unknown value: %v, %s", err, out)
 	}
 }
 

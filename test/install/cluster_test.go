@@ -92,7 +92,7 @@ func (c *cluster) await(function, want string) {
 		got, err = c.call(ctx, function)
 		return err == nil && got == want, nil
 	}) != nil {
-		c.Fatalf("%s answers %q, %v, want %q", function, got, err, want)
+		c.Fatalf("%s responds with %q, %v, want %q", function, got, err, want)
 	}
 }
 

@@ -94,7 +94,7 @@ func objects(t *testing.T, deploy string) map[string]object {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(deploy, "*.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("the files of %s are %q: %v", deploy, files, err)
+		t.Fatalf("unexpected files in %s: %q: %v", deploy, files, err)
 	}
 	all := map[string]object{}
 	for _, file := range files {
@@ -122,7 +122,7 @@ func TestUpgradeDeletesWhatIsGone(t *testing.T) {
 	now, told := objects(t, filepath.Join(root, "deploy")), strings.Fields(strings.Join(release.upgrade, "\n"))
 	for name := range objects(t, deploy) {
 		if now[name] == nil && !slices.Contains(told, strings.ToLower(name)) {
-			t.Errorf("%s was in %s and is not there any more: CHANGELOG.md needs a block of sh before the section of that version, which deletes %s", name, release.version, strings.ToLower(name))
+			t.Errorf("%s of version %s no longer exists; add a block of sh to CHANGELOG.md, before the section of that version, which deletes %s", name, release.version, strings.ToLower(name))
 		}
 	}
 }

@@ -108,7 +108,7 @@ const exchanged = "0.1.0"
 func TestUpgrade(t *testing.T) {
 	install := os.Getenv("INSTALL")
 	if install == "" {
-		t.Skip("INSTALL does not name a resolved deploy/: make upgrade-test makes it, and runs this test on the real cluster")
+		t.Skip("INSTALL is not set to a resolved deploy/; make upgrade-test builds it, and runs this test on the real cluster")
 	}
 	c := connect(t, os.Getenv("KUBECONFIG"), "goless-system")
 	last, err := lastRelease()
@@ -149,7 +149,7 @@ func TestUpgrade(t *testing.T) {
 		stop()
 	}
 	if now := c.pods("name", serving...); now != before && last.version != exchanged {
-		t.Errorf("the functions have the pods\n%swant that these go on:\n%s", now, before)
+		t.Errorf("the functions have the pods\n%swant\n%s", now, before)
 	}
 
 	image := c.kubectl("", "-n", c.system, "get", "deployment", "goless-operator", "-o", `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="FUNCTION_IMAGE")].value}`)
@@ -190,7 +190,7 @@ func (c *cluster) until(what string, condition func() (string, bool)) {
 		seen, ok = condition()
 		return ok, nil
 	}) != nil {
-		c.Fatalf("waiting until %s, saw last:\n%s", what, seen)
+		c.Fatalf("timed out waiting until %s; the last state is\n%s", what, seen)
 	}
 }
 
@@ -216,7 +216,7 @@ func (r *formerRelease) make(t *testing.T) string {
 		t.Fatal(err)
 	}
 	r.checkOut(t, dir)
-	t.Logf("making %s of commit %s", r.version, r.commit)
+	t.Logf("building %s from commit %s", r.version, r.commit)
 	env := []string{"GOWORK=", "GOFLAGS=-buildvcs=false"} // this test is outside of the workspace
 	command(t, dir, env, "go", "run", "./builder/cmd/kodata", "builder/cmd/builder/kodata")
 	command(t, dir, env, "bash", "-euo", "pipefail", "-c", "ko resolve --base-import-paths -f deploy >install.yaml")

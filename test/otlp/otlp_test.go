@@ -74,7 +74,7 @@ func export(t *testing.T) *tracev1.TracesData {
 	case data := <-received:
 		return data
 	default:
-		t.Fatal("nothing was exported before the end")
+		t.Fatal("no spans were exported before the shutdown")
 		return nil
 	}
 }
@@ -151,7 +151,7 @@ func spansOf(t *testing.T, data *tracev1.TracesData) (server, work *tracev1.Span
 	}
 	server, work = spans["goless.io/runtime"], spans["example.com/user"]
 	if len(spans) != 2 || server == nil || work == nil {
-		t.Fatalf("there are not two spans: %v", data)
+		t.Fatalf("want two spans, got %v", data)
 	}
 	return server, work
 }
@@ -167,7 +167,7 @@ func wantPanic(t *testing.T, s *tracev1.Span) {
 		t.Errorf("the flags are %#x", s.Flags)
 	}
 	if s.StartTimeUnixNano == 0 || s.EndTimeUnixNano < s.StartTimeUnixNano {
-		t.Errorf("the span is from %d to %d", s.StartTimeUnixNano, s.EndTimeUnixNano)
+		t.Errorf("the span starts at %d and ends at %d", s.StartTimeUnixNano, s.EndTimeUnixNano)
 	}
 	if len(s.Events) != 1 || s.Events[0].Name != "exception" || len(s.Events[0].Attributes) != 3 {
 		t.Errorf("the events are %v", s.Events)

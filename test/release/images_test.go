@@ -98,7 +98,7 @@ func (c *checkout) publishesOnce(repository, key string) {
 	cmd := exec.CommandContext(c.Context(), "tools/publish.sh", key)
 	cmd.Dir = c.dir
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), name+" is already published with digest sha256:") {
-		c.Errorf("tools/publish.sh replaces %s: %v\n%s", name, err, out)
+		c.Errorf("tools/publish.sh replaced %s: %v\n%s", name, err, out)
 	}
 }
 
@@ -113,7 +113,7 @@ func (c *checkout) namesVersion(commit string) {
 	c.Helper()
 	want := says("builder", commit)
 	if out := run(c.T, c.dir, nil, "dist/builder-linux-"+runtime.GOARCH, "version"); !strings.HasPrefix(out, want) {
-		c.Errorf("the builder says %q, want %q", out, want)
+		c.Errorf("the builder prints %q, want %q", out, want)
 	}
 	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64.exe", "windows-arm64.exe"} {
 		if program := c.read("dist/builder-" + platform); !strings.Contains(program, version) || !strings.Contains(program, commit) {
@@ -139,17 +139,17 @@ func (c *checkout) isOfVersion(name, commit string) {
 		c.Fatal(err)
 	}
 	if labels := config.Config.Labels; labels["org.opencontainers.image.version"] != version || labels["org.opencontainers.image.revision"] != commit {
-		c.Errorf("%s has the labels %v", ref, labels)
+		c.Errorf("unexpected labels of %s: %v", ref, labels)
 	}
 	program := path.Base(ref.Context().RepositoryStr())
 	want := says(program, commit)
 	file := c.extract(image, path.Join("ko-app", program))
 	if out := run(c.T, c.dir, nil, file, "--version"); !strings.HasPrefix(out, want) {
-		c.Errorf("%s says %q, want %q", program, out, want)
+		c.Errorf("%s prints %q, want %q", program, out, want)
 	}
 	if program == "launch" { // which passes it to functions, for their metrics
 		if out := run(c.T, c.dir, nil, file, "/usr/bin/env"); !strings.Contains(out, "GOLESS_VERSION="+version+"\n") {
-			c.Errorf("launch gives functions the environment\n%s", out)
+			c.Errorf("launch runs functions with the environment\n%s", out)
 		}
 	}
 }

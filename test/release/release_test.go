@@ -127,7 +127,7 @@ func TestRelease(t *testing.T) {
 		run(t, filepath.Join(c.dir, "dist"), nil, "sha256sum", "--check", "--strict", "--quiet", "checksums.txt")
 	}
 	if a, b := first.read("dist/checksums.txt"), second.read("dist/checksums.txt"); a != b {
-		t.Errorf("the second release of one commit is another one. The first is\n%s\nand the second\n%s", a, b)
+		t.Errorf("two releases of one commit differ. The first is\n%s\nand the second\n%s", a, b)
 	}
 
 	first.hasItsFiles()
@@ -136,7 +136,7 @@ func TestRelease(t *testing.T) {
 	first.namesVersion(commit)
 	t.Run("Publish", func(t *testing.T) {
 		if _, err := exec.LookPath("ssh-keygen"); err != nil {
-			t.Skip("there is no ssh-keygen, which signs: install openssh-client")
+			t.Skip("ssh-keygen, which signs the release, is not installed; install openssh-client")
 		}
 		first.T = t
 		first.publishes(repository)
@@ -192,7 +192,7 @@ func (c *checkout) hasItsFiles() {
 		"builder-linux-amd64", "builder-linux-arm64", "builder-darwin-amd64", "builder-darwin-arm64", "builder-windows-amd64.exe", "builder-windows-arm64.exe",
 	} {
 		if !strings.Contains(listed, "  "+name+"\n") {
-			c.Errorf("checksums.txt has no %s:\n%s", name, listed)
+			c.Errorf("checksums.txt does not contain %s:\n%s", name, listed)
 		}
 	}
 }
@@ -215,7 +215,7 @@ func (c *checkout) namesDigests(repository string) {
 func (c *checkout) namesImages(name, text, repository string, count int) {
 	c.Helper()
 	if strings.Contains(text, "ko://") {
-		c.Errorf("%s names what ko builds", name)
+		c.Errorf("%s contains a reference that ko resolves", name)
 	}
 	images := c.read("dist/images.txt")
 	for line := range strings.Lines(text) {
@@ -225,11 +225,11 @@ func (c *checkout) namesImages(name, text, repository string, count int) {
 		count--
 		fields := strings.Fields(line)
 		if image := fields[len(fields)-1]; !digest.MatchString(image) || !strings.Contains(images, image+"\n") {
-			c.Errorf("%s names %s, which is no image of images.txt", name, image)
+			c.Errorf("%s contains the image %s, which is not in images.txt", name, image)
 		}
 	}
 	if count != 0 {
-		c.Errorf("%s names other images, or more often or less: %d are missing", name, count)
+		c.Errorf("unexpected number of images in %s: %d are missing", name, count)
 	}
 }
 
@@ -253,7 +253,7 @@ func (c *checkout) namesModules() {
 		text := c.read("dist/sboms/" + sbom + ".spdx.json")
 		for _, module := range append(modules, "stdlib") {
 			if !strings.Contains(text, fmt.Sprintf("%q: %q", "name", module)) {
-				c.Errorf("the SBOM of %s does not name %s", sbom, module)
+				c.Errorf("the SBOM of %s does not contain %s", sbom, module)
 			}
 		}
 	}

@@ -28,6 +28,6 @@ func TestHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Answered != 3 || got.Lost != 1 || len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "come again") {
-		t.Errorf("the outcome is %+v", got)
+		t.Errorf("unexpected outcome %+v", got)
 	}
 }

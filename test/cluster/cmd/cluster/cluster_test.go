@@ -13,7 +13,7 @@ import (
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{nil, {"upp"}, {"-nosuchflag", "up"}} {
 		if err := run(t.Context(), args); !errors.Is(err, errUsage) {
-			t.Errorf("cluster %q: %v, want the usage", args, err)
+			t.Errorf("cluster %q: %v, want errUsage", args, err)
 		}
 	}
 }

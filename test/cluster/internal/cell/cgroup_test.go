@@ -20,9 +20,9 @@ func TestRemoveTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the tree is there still: %v", err)
+		t.Errorf("the cgroup still exists: %v", err)
 	}
 	if err := removeTree(root); err != nil {
-		t.Errorf("with no tree: %v", err)
+		t.Errorf("removing a missing cgroup: %v", err)
 	}
 }

@@ -43,14 +43,14 @@ func TestFindWalksUp(t *testing.T) {
 
 func TestFindOutside(t *testing.T) {
 	if c, err := checkout.Find(t.TempDir()); err == nil || !strings.Contains(err.Error(), "outside of any checkout") {
-		t.Errorf("Find = %v, %v, want an error that says outside", c, err)
+		t.Errorf("Find = %v, %v, want an error that contains outside", c, err)
 	}
 }
 
 func TestNamesDiffer(t *testing.T) {
 	a, b := newCheckout(t), newCheckout(t)
 	if a.Name() == b.Name() {
-		t.Errorf("two checkouts are both %s", a.Name())
+		t.Errorf("two checkouts have the name %s", a.Name())
 	}
 	// An interface name, the shortest of names that may come of it, has 15.
 	if n := len(a.Name()); n > 15 {
@@ -61,7 +61,7 @@ func TestNamesDiffer(t *testing.T) {
 func TestPortsAreRemembered(t *testing.T) {
 	c := newCheckout(t)
 	if _, err := c.Ports(); err == nil {
-		t.Error("Ports before any cluster: want an error")
+		t.Error("Ports before the first cluster returned no error")
 	}
 	all := func(int) bool { return true }
 	first, err := c.ChoosePorts(all)
@@ -81,7 +81,7 @@ func TestPortsAreRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other.API == first.API || other.Registry == first.API {
-		t.Errorf("ports = %+v with %d taken", other, first.API)
+		t.Errorf("ports = %+v while %d is in use", other, first.API)
 	}
 	if remembered, err := c.Ports(); err != nil || remembered != other {
 		t.Errorf("Ports = %+v, %v, want %+v", remembered, err, other)

@@ -66,7 +66,7 @@ func TestDaemonsNeedOnlyEarlierOnes(t *testing.T) {
 	for _, d := range daemons {
 		for _, need := range d.Needs {
 			if !known[need] {
-				t.Errorf("%s needs %s, which does not come before it", d.Name, need)
+				t.Errorf("%s depends on %s, which is not started before it", d.Name, need)
 			}
 		}
 		known[d.Name] = true

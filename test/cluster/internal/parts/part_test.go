@@ -32,7 +32,7 @@ func TestKeyFollowsSource(t *testing.T) {
 		t.Errorf("key of the same source = %s, then %s", first, again)
 	}
 	if other := key(t, p, source, "go1.26.9"); other == first {
-		t.Error("key is the same for another Go")
+		t.Error("key is the same for another version of Go")
 	}
 	write(t, file, "module p // changed\n")
 	if other := key(t, p, source, "go1.26.8"); other == first {
@@ -43,7 +43,7 @@ func TestKeyFollowsSource(t *testing.T) {
 func TestKeyFollowsVersion(t *testing.T) {
 	one, two := part{published: []string{"m/cmd/p@v1.0.0"}}, part{published: []string{"m/cmd/p@v1.0.1"}}
 	if key(t, one, "", "go1.26.8") == key(t, two, "", "go1.26.8") {
-		t.Error("key is the same for another version")
+		t.Error("key is the same for another published version")
 	}
 }
 
@@ -51,18 +51,18 @@ func TestIsCurrent(t *testing.T) {
 	bin := t.TempDir()
 	p := part{name: "p", dir: "cmd/p"}
 	if p.isCurrent(bin, "k1") {
-		t.Error("current before it was built")
+		t.Error("isCurrent before the build")
 	}
 	write(t, keyFile(bin, "p"), "k1")
 	if p.isCurrent(bin, "k1") {
-		t.Error("current without its program")
+		t.Error("isCurrent without the program")
 	}
 	write(t, filepath.Join(bin, "p"), "program")
 	if !p.isCurrent(bin, "k1") {
-		t.Error("not current after it was built")
+		t.Error("not isCurrent after the build")
 	}
 	if p.isCurrent(bin, "k2") {
-		t.Error("current for another key")
+		t.Error("isCurrent for another key")
 	}
 }
 

@@ -19,7 +19,7 @@ func TestIssue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := tls.X509KeyPair(pair.Cert, pair.Key); err != nil {
-		t.Fatalf("certificate and key are no pair: %v", err)
+		t.Fatalf("certificate and key do not match: %v", err)
 	}
 	block, _ := pem.Decode(pair.Cert)
 	cert, err := x509.ParseCertificate(block.Bytes)
