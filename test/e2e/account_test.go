@@ -76,7 +76,7 @@ func (ns *namespace) reader() {
 // refusesAccount waits until admission rejects the account of a Function.
 func (ns *namespace) refusesAccount(fn *v1beta1.Function) {
 	ns.t.Helper()
-	ns.eventually("the account of "+fn.Name+" is refused", func() error {
+	ns.eventually("the account of "+fn.Name+" is rejected", func() error {
 		tried := fn.DeepCopy()
 		tried.Namespace = ns.name
 		err := ns.client.Create(ns.t.Context(), tried, client.DryRunAll)
@@ -101,7 +101,7 @@ func (ns *namespace) readsWhatItMay(fn *v1beta1.Function) call {
 	for _, c := range ns.onlyPod(fn).Spec.InitContainers {
 		for _, m := range c.VolumeMounts {
 			if strings.HasPrefix(m.MountPath, "/var/run/secrets") {
-				ns.t.Errorf("the container %s has the token", c.Name)
+				ns.t.Errorf("container %s mounts the token", c.Name)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func TestAdmission(t *testing.T) {
 		"handler.go:3:8: cannot import \"C\": functions are built without cgo\n" +
 		"handler.go:5:1: wrong signature for Handler, want: func Handler(http.ResponseWriter, *http.Request)\n"
 	// On a busy machine the webhook may time out once. The Function is then accepted.
-	ns.eventually("kubectl apply is told what is wrong", func() error {
+	ns.eventually("kubectl apply prints the errors", func() error {
 		apply := exec.CommandContext(t.Context(), "kubectl", "-n", ns.name, "apply", "--dry-run=server", "-f", "-")
 		apply.Stdin = strings.NewReader(manifest)
 		if out, err := apply.CombinedOutput(); err == nil || !strings.HasSuffix(string(out), want) {
@@ -41,7 +41,7 @@ func TestAdmission(t *testing.T) {
 		return nil
 	})
 	if err := ns.dryRun(function("good", answering("good"))); err != nil {
-		t.Errorf("a good source: %v", err)
+		t.Errorf("the valid source was rejected: %v", err)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestAdmissionOfEveryReplica(t *testing.T) {
 // or another test may have stopped it.
 func admitted(ns *namespace) {
 	ns.t.Helper()
-	ns.eventually("Functions are judged", func() error {
+	ns.eventually("Functions are validated", func() error {
 		if err := ns.dryRun(function("probe", unhandled)); !apierrors.IsInvalid(err) {
 			return fmt.Errorf("a bad source is not refused, but %w", err)
 		}

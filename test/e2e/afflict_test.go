@@ -51,13 +51,13 @@ func (ns *namespace) afflict(patches string) (cure func()) {
 			}
 		})
 	}
-	ns.eventually("new pods are afflicted", func() error { return ns.isAfflicted(true) })
+	ns.eventually("the policy changes new pods", func() error { return ns.isAfflicted(true) })
 	return func() {
 		ns.t.Helper()
 		if err := cluster.Delete(ns.t.Context(), binding); err != nil {
 			ns.t.Fatal(err)
 		}
-		ns.eventually("new pods are not afflicted any more", func() error { return ns.isAfflicted(false) })
+		ns.eventually("the policy no longer changes new pods", func() error { return ns.isAfflicted(false) })
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 func (ns *namespace) agree(fn *v1beta1.Function) {
 	ns.t.Helper()
 	var first error
-	ns.eventually("all agree about Function "+fn.Name, func() error {
+	ns.eventually("kstatus, kubectl wait and the cluster agree about Function "+fn.Name, func() error {
 		err := ns.disagreement(fn)
 		if first == nil {
 			first = err
@@ -30,7 +30,7 @@ func (ns *namespace) agree(fn *v1beta1.Function) {
 		return err
 	})
 	if first != nil {
-		ns.t.Logf("at first they did not agree: %v", first)
+		ns.t.Logf("they did not agree at first: %v", first)
 	}
 }
 

@@ -25,18 +25,18 @@ func TestKubectlExplainAndGet(t *testing.T) {
 		text := strings.Join(strings.Fields(ns.kubectl("explain", of)), " ")
 		for _, word := range words {
 			if !strings.Contains(text, word) {
-				t.Errorf("kubectl explain %s does not say %q:\n%s", of, word, text)
+				t.Errorf("kubectl explain %s does not contain %q:\n%s", of, word, text)
 			}
 		}
 	}
 
-	ns.eventually("kubectl get fn shows both", func() error {
+	ns.eventually("kubectl get fn shows both Functions", func() error {
 		return begins(ns.kubectl("get", "fn"), "NAME READY REASON REPLICAS SERVICE AGE", "shown True Serving 1/1 window", "torn False CompileFailed 0/1 torn")
 	})
 	if wide := ns.kubectl("get", "functions.goless.io", "-o", "wide"); !strings.Contains(wide, url(fn)) {
 		t.Errorf("kubectl get -o wide does not show %s:\n%s", url(fn), wide)
 	}
-	ns.eventually("the events tell it as well", func() error {
+	ns.eventually("the events report it as well", func() error {
 		events := ns.kubectl("events", "--for=function/torn")
 		if !strings.Contains(events, "CompileFailed") || !strings.Contains(events, "handler.go:6:17: undefined: greeting") {
 			return differs(events)

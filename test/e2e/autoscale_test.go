@@ -42,7 +42,7 @@ func TestAutoscale(t *testing.T) {
 		spec.Scaling = &v1beta1.Scaling{Min: new(int32(1)), Max: new(int32(3)), CPU: new(resource.MustParse("50m"))}
 	})))
 	ns.answers(fn, "done")
-	ns.eventually("the autoscaler reads how much cpu the function uses", func() error {
+	ns.eventually("the autoscaler reads the processor use of the function", func() error {
 		for _, m := range get(ns, fn.Name, &autoscalingv2.HorizontalPodAutoscaler{}).Status.CurrentMetrics {
 			if m.Resource != nil && m.Resource.Current.AverageValue != nil {
 				return nil
@@ -89,7 +89,7 @@ func TestAutoscalerOfTheUser(t *testing.T) {
 		counts = append(counts, *d.Spec.Replicas)
 	}
 	if counts = slices.Compact(counts); !slices.Equal(counts, []int32{1, 2}) {
-		t.Errorf("the Deployment had the replicas %v one after the other", counts)
+		t.Errorf("the Deployment had %v replicas, in this order", counts)
 	}
 }
 
@@ -103,7 +103,7 @@ func serveMetrics(t *testing.T) {
 	}
 	image := os.Getenv("PODMETRICS_IMAGE")
 	if image == "" {
-		t.Fatal("PODMETRICS_IMAGE is not set: run make e2e, which makes that image")
+		t.Fatal("PODMETRICS_IMAGE is not set; run make e2e, which builds that image")
 	}
 	text, err := os.ReadFile("testdata/podmetrics.yaml")
 	if err != nil {

@@ -59,7 +59,7 @@ func TestClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range all {
-		ns.eventually(fmt.Sprintf("the class has reached %d functions", i+1), func() error {
+		ns.eventually(fmt.Sprintf("the class is rolled out to %d functions", i+1), func() error {
 			if now := ns.rollingOut(); len(now) > rolling {
 				t.Errorf("%d of %d functions are rolled out at the same time:\n%s", len(now), functions, strings.Join(now, "\n"))
 			}
@@ -72,7 +72,7 @@ func TestClass(t *testing.T) {
 		ns.answers(fn, "served")
 		pod := ns.onlyPod(fn)
 		if pod.Spec.PriorityClassName != priority.Name || *pod.Spec.SecurityContext.RunAsUser != 1234 {
-			t.Errorf("the pod of %s is not as the class says: %+v", fn.Name, pod.Spec)
+			t.Errorf("the pod of %s does not match the class: %+v", fn.Name, pod.Spec)
 		}
 	}
 }

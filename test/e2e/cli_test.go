@@ -20,7 +20,7 @@ func TestCommandLine(t *testing.T) {
 	cli := &commandLine{ns: ns, builder: buildBuilder(t), file: filepath.Join(t.TempDir(), "hello.yaml")}
 	cli.write("one")
 	if out := cli.run(0, "deploy", cli.file); !strings.Contains(out, "hello: serving at http://hello."+ns.name+".svc:8080") {
-		t.Errorf("deploy says: %s", out)
+		t.Errorf("unexpected output of deploy: %s", out)
 	}
 	cli.says("one")
 	cli.write("two")
@@ -30,11 +30,11 @@ func TestCommandLine(t *testing.T) {
 	out := cli.run(1, "deploy", cli.file)
 	for _, want := range []string{"hello.yaml:12:26: undefined: nothing", "hello: the previous version continues to serve"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("deploy of what does not compile says %s, want %s", out, want)
+			t.Errorf("deploy with a compile error printed %s, want %s", out, want)
 		}
 	}
 	cli.says("two")
-	ns.eventually("the log has the request", func() error {
+	ns.eventually("the log contains the request", func() error {
 		if out := cli.run(0, "logs", "hello"); !strings.Contains(out, `"http.request.method":"GET"`) {
 			return fmt.Errorf("it is %s", out)
 		}
@@ -99,7 +99,7 @@ func (c *commandLine) run(code int, command string, args ...string) string {
 // terminating pod.
 func (c *commandLine) says(text string) {
 	c.ns.t.Helper()
-	c.ns.eventually("the function answers "+text, func() error {
+	c.ns.eventually("the function responds with "+text, func() error {
 		if out := c.run(0, "invoke", "hello"); !strings.Contains(out, text) {
 			return fmt.Errorf("it answers %s", out)
 		}

@@ -60,12 +60,12 @@ func TestCompileErrorOnUpdate(t *testing.T) {
 	}
 	ns.stillServes(fn, good)
 	if fn.Status.LatestRevision == good || fn.Status.Build.Revision != fn.Status.LatestRevision {
-		t.Errorf("the status does not tell the revisions apart: %s", yamlOf(fn.Status))
+		t.Errorf("the status does not distinguish the revisions: %s", yamlOf(fn.Status))
 	}
 	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionFalse, v1beta1.ReasonCompileFailed)
 	want := "handler.go:6:17: undefined: greeting; revision " + good + " continues to serve"
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
-		t.Errorf("Ready says %q, want %q", got, want)
+		t.Errorf("the message of Ready is %q, want %q", got, want)
 	}
 	// The kubelet retries with back-off, and nothing else changes.
 	ns.until("the compiler has run again", func() bool {
@@ -101,7 +101,7 @@ func (ns *namespace) stillServes(fn *v1beta1.Function, revision string) {
 		ns.t.Errorf("Ready is %s: %s", ready.Status, ready.Message)
 	}
 	if fn.Status.ReadyRevision != revision || fn.Status.ReadyReplicas != 1 {
-		ns.t.Errorf("revision %s serves, and the status is %s", revision, yamlOf(fn.Status))
+		ns.t.Errorf("revision %s serves, but the status is %s", revision, yamlOf(fn.Status))
 	}
 }
 
@@ -110,6 +110,6 @@ func (ns *namespace) stillServes(fn *v1beta1.Function, revision string) {
 func (ns *namespace) fewPods(fn *v1beta1.Function, most int) {
 	ns.t.Helper()
 	if pods := names[*corev1.Pod](ns.witness); len(pods) > most {
-		ns.t.Errorf("%s had these pods, and needs %d at most: %v", fn.Name, most, pods)
+		ns.t.Errorf("%s needs at most %d pods, but had %v", fn.Name, most, pods)
 	}
 }

@@ -35,7 +35,7 @@ func TestPanicAtStartOnUpdate(t *testing.T) {
 	fn = ns.stalled(ns.change(fn, source(panicking)), v1beta1.ReasonCrashLooping)
 	want := panicMessage + "; revision " + good + " continues to serve"
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
-		t.Errorf("Ready says %q, want %q", got, want)
+		t.Errorf("the message of Ready is %q, want %q", got, want)
 	}
 	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionTrue, v1beta1.ReasonBuilt)
 	ns.stillServes(fn, good)
@@ -77,7 +77,7 @@ func TestOutOfMemoryAtStart(t *testing.T) {
 	fn = ns.stalled(fn, v1beta1.ReasonCrashLooping)
 	want := "the function exited with code 137: it needs more memory than spec.resources.limits.memory"
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
-		t.Errorf("Ready says %q, want %q", got, want)
+		t.Errorf("the message of Ready is %q, want %q", got, want)
 	}
 	ns.toldOnce(fn)
 	fn = ns.ready(ns.change(fn, source(answering("modest"))))
@@ -103,7 +103,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	ns.answers(fn, "upright")
 	for range 3 {
 		if r := ns.call("GET", url(fn)+"/slip", ""); r.Status != 500 {
-			t.Errorf("a panic is answered %d %q", r.Status, r.Body)
+			t.Errorf("a request that panics got %d %q", r.Status, r.Body)
 		}
 	}
 	ns.answers(fn, "upright")

@@ -75,7 +75,7 @@ func TestDefectPods(t *testing.T) {
 		}
 	}
 	if got := fn.Status.Build.Toolchain; !strings.HasPrefix(got, "go1.") {
-		t.Errorf("the status calls the toolchain %q", got)
+		t.Errorf("the toolchain in the status is %q", got)
 	}
 	if log := ns.kubectl("logs", ns.pod(fn).Name, "--container=build"); !strings.Contains(log, "built /function/server") {
 		t.Errorf("the builder wrote:\n%s", log)
@@ -86,7 +86,7 @@ func TestDefectPods(t *testing.T) {
 	ns.reach(fn)
 	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ready\n"} {
 		if r := ns.call("GET", adminURL(fn)+path, ""); r.Status != 200 || r.Body != want {
-			t.Errorf("%s answers %d %q", path, r.Status, r.Body)
+			t.Errorf("%s responds with %d %q", path, r.Status, r.Body)
 		}
 	}
 }
@@ -117,15 +117,15 @@ func Handler(w http.ResponseWriter, r *http.Request) { w.Write([]byte("the handl
 	ns.answers(fn, "the handler")
 	for _, path := range []string{"/metrics", "/healthz", "/debug/pprof/", "/debug/vars"} {
 		if r := ns.call("GET", url(fn)+path, ""); r.Body != "the handler" {
-			t.Errorf("the Service answers %s with %d %q", path, r.Status, r.Body)
+			t.Errorf("the Service responds to %s with %d %q", path, r.Status, r.Body)
 		}
 	}
 	for _, path := range []string{"/", "/debug/pprof/", "/debug/vars"} {
 		if r := ns.call("GET", adminURL(fn)+path, ""); r.Status != 404 {
-			t.Errorf("the admin port answers %s with %d %q", path, r.Status, r.Body)
+			t.Errorf("the admin port responds to %s with %d %q", path, r.Status, r.Body)
 		}
 	}
 	if r := ns.call("GET", adminURL(fn)+"/metrics", ""); !strings.Contains(r.Body, "total_invocations") {
-		t.Errorf("/metrics answers %d %q", r.Status, r.Body)
+		t.Errorf("/metrics returned %d %q", r.Status, r.Body)
 	}
 }

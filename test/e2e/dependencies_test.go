@@ -24,7 +24,7 @@ func TestDependencies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if hello["name"] != "IJsbrand" || len(hello["id"]) != 36 || strings.Count(hello["token"], ".") != 2 {
-		t.Errorf("the answer is %v", hello)
+		t.Errorf("the response is %v", hello)
 	}
 	ns.makes(fn, call{method: http.MethodPost, path: "/yaml", body: "list: [1, two]\n", status: 200, answer: `{"list":[1,"two"]}` + "\n"})
 }

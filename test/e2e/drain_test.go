@@ -67,10 +67,10 @@ func TestDrainSeconds(t *testing.T) {
 
 	ns.ready(ns.change(fn, source(answering("new"))))
 	if r := <-outcomes["8s"]; r.Error != "" || r.Body != "old" {
-		t.Errorf("the request that ends within drainSeconds is answered %d %q %s", r.Status, r.Body, r.Error)
+		t.Errorf("the request that ends within drainSeconds got %d %q %s", r.Status, r.Body, r.Error)
 	}
 	if r := <-outcomes["30s"]; r.Error == "" {
-		t.Errorf("the request that ends later is answered %d %q", r.Status, r.Body)
+		t.Errorf("the request that ends later got %d %q", r.Status, r.Body)
 	}
 	gone(ns, "the old pod is gone", func(pod *corev1.Pod) bool { return pod.UID == old.UID })
 	const cutOff = 1 // the exit code of a function that exits with running requests; 137 if the kubelet kills it
@@ -79,6 +79,6 @@ func TestDrainSeconds(t *testing.T) {
 			pod.Status.ContainerStatuses[0].State.Terminated.ExitCode == cutOff
 	})
 	if ended.IsZero() {
-		t.Error("the old pod has not ended by itself")
+		t.Error("the old pod did not exit by itself")
 	}
 }

@@ -26,7 +26,7 @@ func TestEndurance(t *testing.T) {
 	}
 	load.sent(requests)
 	if seen := load.stop(); len(seen.Answers) != 2 {
-		t.Errorf("the answers were %v", seen.Answers)
+		t.Errorf("the responses were %v", seen.Answers)
 	}
 	ns.alwaysServed(fn)
 }

@@ -111,7 +111,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(files) != len(examples) {
-		t.Errorf("examples/ holds %v: say in this test what each of them answers", files)
+		t.Errorf("examples/ contains %v; add the calls and responses of each file to this test", files)
 	}
 	for _, example := range examples {
 		text, err := os.ReadFile(filepath.Join(dir, example.file))

@@ -99,7 +99,7 @@ func (ns *namespace) sameWords(fn *v1beta1.Function, reason string) {
 			continue
 		}
 		if slices.Contains(said, ready.Message) {
-			ns.t.Errorf("the message went to and fro:\n%s", strings.Join(append(said, ready.Message), "\n"))
+			ns.t.Errorf("the message alternated:\n%s", strings.Join(append(said, ready.Message), "\n"))
 		}
 		last, said = ready.Message, append(said, ready.Message)
 	}
@@ -116,7 +116,7 @@ func TestNotScheduled(t *testing.T) {
 	}
 	for _, node := range nodes.Items {
 		if node.Status.Allocatable.Cpu().Cmp(ceiling) > 0 {
-			t.Skipf("node %s has room for the %s cpu that a function may ask for", node.Name, &ceiling)
+			t.Skipf("node %s has the %s cpu that a function may request at most", node.Name, &ceiling)
 		}
 	}
 	fn := ns.apply(function("greedy", answering("modest"), func(spec *v1beta1.FunctionSpec) {
@@ -208,7 +208,7 @@ func (d differs) Error() string { return string(d) }
 // became ready, or stalled in a new way.
 func (ns *namespace) toldOnce(fn *v1beta1.Function) {
 	ns.t.Helper()
-	ns.eventually("there is one event for each thing that happened to "+fn.Name, func() error {
+	ns.eventually("the events match the status of "+fn.Name, func() error {
 		events, err := ns.events(fn)
 		if diff := cmp.Diff(ns.announced(fn), events); err == nil && diff != "" {
 			err = differs("(-status +events)\n" + diff)

@@ -49,7 +49,7 @@ func TestEnvironment(t *testing.T) {
 	fn = ns.ready(fn)
 	ns.answers(fn, "hello from telling low p")
 	if build := ns.pod(fn).Spec.InitContainers[0]; len(build.Env)+len(build.EnvFrom) > 0 {
-		t.Errorf("the builder sees %v %v", build.Env, build.EnvFrom)
+		t.Errorf("the builder has the environment %v %v", build.Env, build.EnvFrom)
 	}
 
 	before := client.MergeFrom(config.DeepCopy())
@@ -97,10 +97,10 @@ func TestTimeoutOfRequests(t *testing.T) {
 	})))
 	ns.reach(fn)
 	if got := ns.call(http.MethodGet, url(fn)+"/?d=1m", "").Status; got != http.StatusGatewayTimeout && got != http.StatusServiceUnavailable {
-		t.Errorf("the answer to a request that takes too long has the status %d", got)
+		t.Errorf("the response to a request that exceeds the timeout has the status %d", got)
 	}
 	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Timeout = &metav1.Duration{} }))
-	ns.eventually("there is no timeout", func() error {
+	ns.eventually("the timeout no longer applies", func() error {
 		r, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/?d=2s", "")
 		if err == nil && r.Status != http.StatusOK {
 			return differs(r.Body + r.Error)
@@ -162,7 +162,7 @@ func TestAppProtocol(t *testing.T) {
 	})))
 	port := get(ns, fn.Status.Service, &corev1.Service{}).Spec.Ports[0]
 	if port.AppProtocol == nil || *port.AppProtocol != "kubernetes.io/h2c" {
-		t.Errorf("the port is %+v", port)
+		t.Errorf("unexpected port %+v", port)
 	}
 	ns.answers(fn, "spoken")
 }

@@ -80,7 +80,7 @@ func TestFiles(t *testing.T) {
 			}
 			ns.answers(fn, "high new false false") // within the minute that the kubelet takes
 			if now := ns.onlyPod(fn); now.UID != pod.UID {
-				t.Error("the Secret has rolled the function out")
+				t.Error("the change of the Secret has caused a rollout")
 			}
 		})
 	}

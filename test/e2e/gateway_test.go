@@ -76,11 +76,11 @@ func TestGateway(t *testing.T) {
 	seen := load.stop()
 	share, wanted := float64(seen.Answers["new"].Count), float64(seen.Requests)/10
 	if deviation := math.Sqrt(wanted * 0.9); len(seen.Answers) != 2 || math.Abs(share-wanted) > 5*deviation {
-		t.Errorf("the canary got %.0f of %d requests, want %.0f and five times %.0f more or less: %v", share, seen.Requests, wanted, deviation, seen.Answers)
+		t.Errorf("the canary received %.0f of %d requests, want %.0f plus or minus five times %.0f: %v", share, seen.Requests, wanted, deviation, seen.Answers)
 	}
 
 	ns.kubectl("patch", "httptrigger/canary", "--type=merge", `--patch={"spec": {"backends": [{"function": "old", "weight": 0}, {"function": "new", "weight": 1}]}}`)
-	ns.eventually("thirty requests in a row go to the promoted Function", func() error {
+	ns.eventually("thirty consecutive requests go to the promoted Function", func() error {
 		for range 30 {
 			if r, err := gateway.call(t.Context(), http.MethodGet, address, ""); err != nil || r.Body != "new" {
 				return fmt.Errorf("one is answered %d %q %s (%w)", r.Status, r.Body, r.Error, err)
@@ -91,7 +91,7 @@ func TestGateway(t *testing.T) {
 	load = ns.loadOf(gateway, 500, address)
 	load.sent(1000)
 	if seen := load.stop(); len(seen.Answers) != 1 {
-		t.Errorf("after it was promoted the answers were %v", seen.Answers)
+		t.Errorf("after the promotion the responses were %v", seen.Answers)
 	}
 
 	ns.asleep(sleeper)
@@ -110,7 +110,7 @@ func TestGateway(t *testing.T) {
 // with a part.
 func (ns *namespace) triggerSays(trigger, reason, part string) {
 	ns.t.Helper()
-	ns.eventually("HTTPTrigger "+trigger+" is "+reason, func() error {
+	ns.eventually("HTTPTrigger "+trigger+" has the reason "+reason, func() error {
 		said := ns.kubectl("get", "httptrigger/"+trigger, `--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.reason}: {.message}{end}`)
 		if !strings.HasPrefix(said, reason+": ") || !strings.Contains(said, part) {
 			return fmt.Errorf("it is %q", said)
@@ -122,7 +122,7 @@ func (ns *namespace) triggerSays(trigger, reason, part string) {
 // replies waits until a URL responds with a status and a part.
 func (ns *namespace) replies(p *probe, url string, status int, part string) {
 	ns.t.Helper()
-	ns.eventually(fmt.Sprintf("%s answers %d %s", url, status, part), func() error {
+	ns.eventually(fmt.Sprintf("%s responds with %d %s", url, status, part), func() error {
 		r, err := p.call(ns.t.Context(), http.MethodGet, url, "")
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func serveGateway(t *testing.T) *probe {
 	t.Helper()
 	image := os.Getenv("GATEWAY_IMAGE")
 	if image == "" {
-		t.Fatal("GATEWAY_IMAGE is not set: run make e2e, which makes that image")
+		t.Fatal("GATEWAY_IMAGE is not set; run make e2e, which builds that image")
 	}
 	if !gatewayAPI(t.Context()) {
 		installGatewayAPI(t)

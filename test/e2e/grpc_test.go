@@ -41,7 +41,7 @@ func checkHealth(t *testing.T, address string) {
 		err = errors.Join(err, response.Body.Close())
 		got := response.Trailer.Get("Grpc-Status") + response.Header.Get("Grpc-Status") // the latter without a message
 		if err != nil || response.ProtoMajor != 2 || got != want {
-			t.Errorf("%s: %s, status %q, %v; want %q by HTTP/2", path, response.Proto, got, err, want)
+			t.Errorf("%s: %s, status %q, %v; want %q over HTTP/2", path, response.Proto, got, err, want)
 		}
 	}
 }

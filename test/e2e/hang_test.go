@@ -37,7 +37,7 @@ func TestStartHangs(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	fn := ns.says(ns.apply(function("hanging", hanging)), v1beta1.ReasonRollingOut, "a replica has been running")
-	ns.eventually("its log says where it hangs", func() error {
+	ns.eventually("the log contains the stack of Start", func() error {
 		log := ns.kubectl("logs", "deployment/hanging", "--container=function")
 		if !strings.Contains(log, "Start has not returned yet") || !strings.Contains(log, "handler.go:9") {
 			return differs(log)
@@ -75,7 +75,7 @@ func TestEndsBeforeItServes(t *testing.T) {
 			fn := inPod(name, "package handlers\n\nimport (\n\t\"net/http\"\n\t\"os\"\n)\n\nfunc init() {\n\t"+test.init+"\n}\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n")
 			fn = ns.stalled(ns.apply(fn), v1beta1.ReasonCrashLooping)
 			if got := condition(fn, v1beta1.ConditionReady).Message; !strings.HasSuffix(got, ": "+test.want) {
-				t.Errorf("Ready says %q, want %q", got, test.want)
+				t.Errorf("the message of Ready is %q, want %q", got, test.want)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestQuotaNamesTheBuild(t *testing.T) {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "narrow"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("600Mi")}
 	ns.create(quota)
-	ns.eventually("the quota holds", func() error {
+	ns.eventually("the quota is enforced", func() error {
 		if len(get(ns, quota.Name, quota).Status.Hard) == 0 {
 			return differs("it has no status")
 		}

@@ -145,9 +145,9 @@ func TestKafkaKills(t *testing.T) {
 		return err
 	})
 	twice := checkOrder(t, ns.call(http.MethodGet, url(recorder), "").Body, n)
-	t.Logf("%d of %d records came twice, with %d kills", twice, n, all)
+	t.Logf("%d of %d records were delivered twice with %d kills", twice, n, all)
 	if most := rounds * (partitions + 2*partitions*(uncommitted+1)); twice > most {
-		t.Errorf("%d records came twice, want %d at most", twice, most)
+		t.Errorf("%d records were delivered twice, want at most %d", twice, most)
 	}
 }
 
@@ -160,7 +160,7 @@ func checkOrder(t *testing.T, lines string, n int) (twice int) {
 		var id, key string
 		var data int
 		if _, err := fmt.Sscan(line, &id, &key, &data); err != nil {
-			t.Fatalf("%q was taken: %v", line, err)
+			t.Fatalf("invalid record %q: %v", line, err)
 		}
 		if seen[id] {
 			twice++
@@ -168,12 +168,12 @@ func checkOrder(t *testing.T, lines string, n int) (twice int) {
 		}
 		seen[id] = true
 		if data != next[key] {
-			t.Errorf("of %s came %d before %d", key, data, next[key])
+			t.Errorf("records of key %s: %d was delivered before %d", key, data, next[key])
 		}
 		next[key] = data + 1
 	}
 	if len(seen) != n {
-		t.Errorf("%d of %d records were taken", len(seen), n)
+		t.Errorf("%d of %d records were delivered", len(seen), n)
 	}
 	return twice
 }
@@ -181,7 +181,7 @@ func checkOrder(t *testing.T, lines string, n int) (twice int) {
 // recorded waits until n lines are stored.
 func (ns *namespace) recorded(recorder *v1beta1.Function, n int) {
 	ns.t.Helper()
-	ns.eventually(fmt.Sprintf("%d records are taken", n), func() error {
+	ns.eventually(fmt.Sprintf("%d records are stored", n), func() error {
 		answer, err := caller.call(ns.t.Context(), http.MethodGet, url(recorder)+"/count", "")
 		if err != nil {
 			return err
@@ -224,7 +224,7 @@ func (ns *namespace) killBuildPod() {
 	ns.t.Helper()
 	pods, err := buildPods(ns.t.Context())
 	if err != nil || len(pods) == 0 {
-		ns.t.Fatalf("the build service has the pods %v (%v)", pods, err)
+		ns.t.Fatalf("unexpected pods of the build service: %v (%v)", pods, err)
 	}
 	ns.kill(&pods[0])
 }
@@ -237,7 +237,7 @@ func (ns *namespace) crash(broker string) {
 	}
 	before := restarts()
 	if r, err := caller.call(ns.t.Context(), http.MethodGet, "http://"+broker+":9093", ""); err != nil || r.Error == "" {
-		ns.t.Fatalf("the broker does not crash, and answers %d %s (%v)", r.Status, r.Body, err)
+		ns.t.Fatalf("the broker did not crash, and responded with %d %s (%v)", r.Status, r.Body, err)
 	}
 	ns.until("the broker has restarted", func() bool { return restarts() > before })
 }
@@ -247,7 +247,7 @@ func startKafka(ns *namespace, n int) string {
 	ns.t.Helper()
 	image := os.Getenv("KAFKA_IMAGE")
 	if image == "" {
-		ns.t.Fatal("KAFKA_IMAGE is not set: run make e2e, which makes that image")
+		ns.t.Fatal("KAFKA_IMAGE is not set; run make e2e, which builds that image")
 	}
 	text, err := os.ReadFile("testdata/kafka.yaml")
 	if err != nil {

@@ -52,7 +52,7 @@ func (ns *namespace) kubectl(args ...string) string {
 func (ns *namespace) logs(fn *v1beta1.Function, want ...string) (log string) {
 	ns.t.Helper()
 	pod := ns.pod(fn)
-	ns.eventually("the log of "+pod.Name+" says it all", func() error {
+	ns.eventually("the log of "+pod.Name+" contains all texts", func() error {
 		log = ns.kubectl("logs", pod.Name, "--container=function")
 		for _, text := range want {
 			if !strings.Contains(log, text) {
@@ -113,7 +113,7 @@ func (ns *namespace) dump(ctx context.Context) {
 	if err := os.WriteFile(path, []byte(all.String()), 0o644); err != nil {
 		ns.t.Log(err)
 	}
-	ns.t.Logf("what was in namespace %s: %s", ns.name, path)
+	ns.t.Logf("the objects of namespace %s: %s", ns.name, path)
 }
 
 func yamlOf(object any) string {

@@ -34,7 +34,7 @@ func TestStartFails(t *testing.T) {
 	fn = ns.stalled(ns.change(fn, source(unstartable)), v1beta1.ReasonCrashLooping)
 	want := "the function exited with code 1: Start failed: no route to the database"
 	if got := condition(fn, v1beta1.ConditionReady).Message; !strings.HasPrefix(got, want) {
-		t.Errorf("Ready says %q, want %q", got, want)
+		t.Errorf("the message of Ready is %q, want %q", got, want)
 	}
 	ns.stillServes(fn, good)
 	ns.answers(fn, "good")
@@ -66,7 +66,7 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("the warnings are %v", warnings)
 	}
 	if got := condition(fn, v1beta1.ConditionBuilt).Message; !strings.Contains(got, "handler.go:9:") {
-		t.Errorf("Built says %q, want the place of the warning", got)
+		t.Errorf("the message of Built is %q, want the position of the warning", got)
 	}
 }
 
@@ -83,12 +83,12 @@ func TestConcurrency(t *testing.T) {
 	}()
 	ns.underWay(fn, 1)
 	if r := ns.call(http.MethodGet, url(fn), ""); r.Status != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
-		t.Errorf("another request is answered %d %v", r.Status, r.Header)
+		t.Errorf("another request got %d %v", r.Status, r.Header)
 	}
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
 	if got := ns.call(http.MethodGet, url(fn), "").Status; got != http.StatusOK {
-		t.Errorf("a request after all others has the status %d", got)
+		t.Errorf("a later request got status %d", got)
 	}
 }

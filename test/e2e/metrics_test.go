@@ -21,7 +21,7 @@ import (
 // A Prometheus server scrapes a function.
 func TestPrometheus(t *testing.T) {
 	if prometheus == "" {
-		t.Skip("PROMETHEUS does not name a Prometheus server: make e2e sets it where the package prometheus is to be had")
+		t.Skip("PROMETHEUS is not set; make e2e sets it if the package prometheus is available")
 	}
 	t.Parallel()
 	ns := newNamespace(t)
@@ -152,11 +152,11 @@ func TestOperatorMetrics(t *testing.T) {
 	address := "https://" + forward(t, systemNamespace, "pod/"+working.Name, "metrics") + "/metrics"
 
 	if status, body := ns.scrape(address, ""); status != http.StatusUnauthorized {
-		t.Errorf("without a token the answer is %d: %s", status, body)
+		t.Errorf("without a token the status is %d: %s", status, body)
 	}
 	unprivileged, reader := ns.token("nobody"), ns.token("reader")
 	if status, body := ns.scrape(address, unprivileged); status != http.StatusForbidden {
-		t.Errorf("for any account the answer is %d: %s", status, body)
+		t.Errorf("for an account without permissions the status is %d: %s", status, body)
 	}
 	binding := ns.name
 	ns.kubectl("create", "clusterrolebinding", binding, "--clusterrole=goless-metrics-reader", "--serviceaccount="+ns.name+":reader")
@@ -167,7 +167,7 @@ func TestOperatorMetrics(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ns.eventually("a metrics reader may read", func() error {
+	ns.eventually("a metrics reader is authorized", func() error {
 		status, body := ns.scrape(address, reader)
 		if status != http.StatusOK || !strings.Contains(body, `controller_runtime_reconcile_total{controller="function"`) {
 			return fmt.Errorf("the answer is %d: %s", status, body)
@@ -194,7 +194,7 @@ func alertedOn(t *testing.T) []string {
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "up" }) // which Prometheus makes
 	if len(names) < 5 {
-		t.Errorf("the alerts look at %q alone", names)
+		t.Errorf("the alerts use only the metrics %q", names)
 	}
 	return names
 }

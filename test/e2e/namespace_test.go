@@ -149,7 +149,7 @@ func (ns *namespace) change(fn *v1beta1.Function, mutate func(*v1beta1.FunctionS
 		ns.t.Fatal(err)
 	}
 	if fn.Generation == before.Generation {
-		ns.t.Fatal("the change changes nothing")
+		ns.t.Fatal("the change has no effect")
 	}
 	return fn
 }

@@ -76,7 +76,7 @@ func (ns *namespace) startNATS() jetstream.JetStream {
 	ns.t.Helper()
 	image := os.Getenv("NATS_IMAGE")
 	if image == "" {
-		ns.t.Fatal("NATS_IMAGE is not set: run make e2e, which makes that image")
+		ns.t.Fatal("NATS_IMAGE is not set; run make e2e, which builds that image")
 	}
 	text, err := os.ReadFile("testdata/nats.yaml")
 	if err != nil {

@@ -82,7 +82,7 @@ func (r *reader) follow(p markdown.Page) {
 				r.t.Fatalf("%s: %v", place, err)
 			}
 		case b.Language == "sh" && i+1 < len(p.Blocks) && p.Blocks[i+1].Language == "text":
-			r.eventually(place+" prints what the page says", func() error { return r.prints(b.Text, p.Blocks[i+1].Text) })
+			r.eventually(place+" prints the expected output", func() error { return r.prints(b.Text, p.Blocks[i+1].Text) })
 		case b.Language == "sh":
 			if out, err := r.run(b.Text); err != nil {
 				r.t.Fatalf("%s: %v\n%s", place, err, out)

@@ -69,7 +69,7 @@ func TestPoliciesOfPods(t *testing.T) {
 		ns.alwaysServed(fn)
 		pod := ns.pod(fn)
 		if len(pod.Spec.Containers) != 2 || pod.Labels["team"] != "blue" || len(pod.Spec.ImagePullSecrets) != 1 {
-			t.Errorf("the policies have left the pod alone:\n%s", yamlOf(pod))
+			t.Errorf("the policies have not changed the pod:\n%s", yamlOf(pod))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (ns *namespace) demandUsers(from, to int) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns.name, Name: "stranger", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"}}}
 	pod.Spec = restrictedPod()
 	pod.Spec.SecurityContext.RunAsUser = new(int64(65532))
-	ns.eventually("other users are refused", func() error {
+	ns.eventually("other users are rejected", func() error {
 		err := ns.client.Create(ns.t.Context(), pod.DeepCopy(), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "runAsUser") {
 			return fmt.Errorf("got %v", err) //nolint:errorlint // it may be nil

@@ -149,7 +149,7 @@ func (ns *namespace) reach(fn *v1beta1.Function) {
 // after new ones are ready.
 func (ns *namespace) answers(fn *v1beta1.Function, want string) {
 	ns.t.Helper()
-	ns.eventually(fmt.Sprintf("%s answers %q", url(fn), want), func() error {
+	ns.eventually(fmt.Sprintf("%s responds with %q", url(fn), want), func() error {
 		r, err := caller.call(ns.t.Context(), http.MethodGet, url(fn), "")
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func (ns *namespace) eventually(what string, try func() error) {
 		select {
 		case <-again.C:
 		case <-deadline:
-			ns.t.Fatalf("waited %s in vain until %s: %v", patience, what, err)
+			ns.t.Fatalf("timed out after %s waiting until %s: %v", patience, what, err)
 		}
 	}
 }

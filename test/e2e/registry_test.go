@@ -44,7 +44,7 @@ func TestPrivateRegistry(t *testing.T) {
 	t.Parallel()
 	registry := registryOfImages(t)
 	if !strings.HasPrefix(registry, "127.0.0.1:") {
-		t.Skipf("the registry %s is not on each node", registry)
+		t.Skipf("the registry %s is not available on each node", registry)
 	}
 	port := 15000 + rand.Int32N(10000) // a node keeps the images of the run before, by their names
 	node := newNamespace(t, func(object *corev1.Namespace) { object.Labels = nil })
@@ -83,7 +83,7 @@ func TestPrivateRegistry(t *testing.T) {
 		fn = ns.ready(fn)
 		ns.answers(fn, "pulled")
 		if image := ns.pod(fn).Spec.Containers[0].Image; !strings.HasPrefix(image, private) {
-			t.Errorf("%s runs the image %s", fn.Name, image)
+			t.Errorf("unexpected image: %s runs %s", fn.Name, image)
 		}
 	}
 }

@@ -29,13 +29,13 @@ func TestScale(t *testing.T) {
 		t.Errorf("the pods were %v and are %v", first, now)
 	}
 	if s := fn.Status; s.Replicas != 3 || s.ReadyReplicas != 3 {
-		t.Errorf("the status says %d replicas, %d ready", s.Replicas, s.ReadyReplicas)
+		t.Errorf("the status reports %d replicas, %d ready", s.Replicas, s.ReadyReplicas)
 	}
 
 	fn = ns.ready(ns.change(fn, replicas(1)))
 	for _, fn := range versions[*v1beta1.Function](ns.witness) {
 		if since := condition(fn, v1beta1.ConditionReady).LastTransitionTime; holds(fn, v1beta1.ConditionAvailable) && since.After(ready.Time) {
-			t.Errorf("Ready was lost between two sizes: %+v", fn.Status.Conditions)
+			t.Errorf("Ready was not True while scaling: %+v", fn.Status.Conditions)
 		}
 	}
 

@@ -99,11 +99,11 @@ func TestInsideOfFunction(t *testing.T) {
 		Environment: seen.Environment,
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
-		t.Errorf("what the function sees (-want +got):\n%s", diff)
+		t.Errorf("the environment of the function (-want +got):\n%s", diff)
 	}
 	for _, name := range seen.Environment {
 		if strings.Contains(name, "_SERVICE_") || strings.Contains(name, "NEIGHBOUR") {
-			t.Errorf("the environment tells of other Services: %s", name)
+			t.Errorf("the environment contains other Services: %s", name)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestPodIsRestricted(t *testing.T) {
 		}
 	}
 	if warnings := ns.warned(); len(warnings) > 0 {
-		t.Errorf("the namespace warns of the pod: %v", warnings)
+		t.Errorf("the API server warns about the pod: %v", warnings)
 	}
 }
 
@@ -144,10 +144,10 @@ func asksForNothing(t *testing.T, pod corev1.PodSpec) {
 		t.Error("the token of the account is mounted")
 	}
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
-		t.Error("the pod shares what is the host's")
+		t.Error("the pod uses namespaces of the host")
 	}
 	if s := pod.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser != 65532 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("the security of the pod is\n%s", yamlOf(s))
+		t.Errorf("the security context of the pod is\n%s", yamlOf(s))
 	}
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if diff := cmp.Diff(&corev1.SecurityContext{
@@ -155,11 +155,11 @@ func asksForNothing(t *testing.T, pod corev1.PodSpec) {
 			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		}, c.SecurityContext); diff != "" {
-			t.Errorf("the security of container %s (-want +got):\n%s", c.Name, diff)
+			t.Errorf("the security context of container %s (-want +got):\n%s", c.Name, diff)
 		}
 		for _, m := range c.VolumeMounts {
 			if strings.HasPrefix(m.MountPath, "/var/run/secrets") {
-				t.Errorf("container %s has a secret at %s", c.Name, m.MountPath)
+				t.Errorf("container %s mounts a secret at %s", c.Name, m.MountPath)
 			}
 		}
 	}

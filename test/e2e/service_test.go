@@ -27,10 +27,10 @@ func TestChangeOfService(t *testing.T) {
 		ns.answers(fn, "here")
 	}
 	if diff := cmp.Diff(pods, uids(ns.pods(fn))); diff != "" {
-		t.Errorf("the pods were exchanged:\n%s", diff)
+		t.Errorf("the pods were replaced:\n%s", diff)
 	}
 	if now := get(ns, fn.Name, &appsv1.Deployment{}).Generation; now != template {
-		t.Errorf("the Deployment was written: generation %d, before %d", now, template)
+		t.Errorf("the Deployment was written: generation %d, previously %d", now, template)
 	}
 }
 

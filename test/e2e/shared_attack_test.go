@@ -67,10 +67,10 @@ func TestBuildServiceRefuses(t *testing.T) {
 	ns.reach(fn)
 	own, foreign := variables(ns.pod(fn).Spec.Containers[0]), variables(others.pod(victim).Spec.Containers[0])
 	if own["FUNCTION_BINARY"] == foreign["FUNCTION_BINARY"] {
-		t.Error("two namespaces share the binary of the same source")
+		t.Error("two namespaces have the same binary for the same source")
 	}
 	if own["FUNCTION_BINARY_PUBLIC_KEY"] != foreign["FUNCTION_BINARY_PUBLIC_KEY"] {
-		t.Errorf("there are two public keys: %v, %v", own, foreign)
+		t.Errorf("the public keys differ: %v, %v", own, foreign)
 	}
 
 	service := own["FUNCTION_BUILD_SERVICE"]
@@ -108,10 +108,10 @@ func TestBuildServiceRefuses(t *testing.T) {
 			t.Fatalf("%s: %v: %q", name, err, reply.Body)
 		}
 		if got.Status != c.status || got.Signed != (c.status == http.StatusOK) {
-			t.Errorf("%s: the answer is %d %.100q %s, want %d", name, got.Status, got.Body, got.Error, c.status)
+			t.Errorf("%s: got %d %.100q %s, want %d", name, got.Status, got.Body, got.Error, c.status)
 		}
 		if strings.Contains(got.Body, foreign["FUNCTION_BINARY_CAPABILITY"]) {
-			t.Errorf("%s: the answer tells a capability", name)
+			t.Errorf("%s: the response contains a capability", name)
 		}
 	}
 }

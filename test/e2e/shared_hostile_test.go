@@ -40,7 +40,7 @@ func TestSharedBombs(t *testing.T) {
 	group.Wait()
 	ns.fewPodsOf(good, 0)
 	if now := ns.buildRestarts(); now != before {
-		t.Errorf("containers of the build service were restarted %d times, before %d times", now, before)
+		t.Errorf("containers of the build service were restarted %d times, previously %d times", now, before)
 	}
 }
 

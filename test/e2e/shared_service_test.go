@@ -76,7 +76,7 @@ func TestBuildServiceIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(ns, "the deleted pod is gone", func(pod *corev1.Pod) bool { return pod.UID == lost.UID })
-	ns.eventually("the new pod says what it waits for", func() error { return ns.waitsForBinary(running) })
+	ns.eventually("the new pod logs that it waits for the binary", func() error { return ns.waitsForBinary(running) })
 
 	ns.scaleBuild(2)
 	running = ns.ready(running)
@@ -147,7 +147,7 @@ func TestBuildSeedIsReplaced(t *testing.T) {
 	}
 	ns.operators()
 	if diff := strings.Join(before, " "); diff != strings.Join(uids(ns.pods(fn)), " ") {
-		t.Errorf("the pods were exchanged: %s before, %s now", before, uids(ns.pods(fn)))
+		t.Errorf("the pods were replaced: %s before, %s now", before, uids(ns.pods(fn)))
 	}
 	lost := ns.readyPods(fn, "")[0]
 	if err := cluster.Delete(t.Context(), &lost); err != nil {
@@ -164,7 +164,7 @@ func TestBuildSeedIsReplaced(t *testing.T) {
 func (ns *namespace) fewPodsOf(fn *v1beta1.Function, most int) {
 	ns.t.Helper()
 	if pods := ns.pods(fn); len(pods) > most {
-		ns.t.Errorf("%s has %d pods, and needs %d at most", fn.Name, len(pods), most)
+		ns.t.Errorf("%s has %d pods, and needs at most %d", fn.Name, len(pods), most)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestChangeOfStrategy(t *testing.T) {
 	ns.answers(fn, "here")
 	want := ns.reveal(fn)
 	if len(want.pod.Spec.InitContainers) != 1 {
-		t.Errorf("it is not compiled in the pod:\n%s", yamlOf(want.pod.Spec))
+		t.Errorf("the function is not compiled in the pod:\n%s", yamlOf(want.pod.Spec))
 	}
 	stop := ns.load(fn)
 
@@ -107,16 +107,16 @@ func TestChangeOfStrategy(t *testing.T) {
 	got := ns.reveal(fn)
 	ns.isBare(got.pod)
 	if diff := cmp.Diff(want.self, got.self); diff != "" {
-		t.Errorf("the process tells of itself (-InPod +Shared):\n%s", diff)
+		t.Errorf("the process differs (-InPod +Shared):\n%s", diff)
 	}
 	if diff := cmp.Diff(common(want.pod), common(got.pod)); diff != "" {
-		t.Errorf("the pods (-InPod +Shared):\n%s", diff)
+		t.Errorf("the pods differ (-InPod +Shared):\n%s", diff)
 	}
 	if diff := cmp.Diff(want.series, got.series); diff != "" {
-		t.Errorf("the metrics (-InPod +Shared):\n%s", diff)
+		t.Errorf("the metrics differ (-InPod +Shared):\n%s", diff)
 	}
 	if diff := cmp.Diff(want.logged, got.logged); diff != "" {
-		t.Errorf("the fields of the log (-InPod +Shared):\n%s", diff)
+		t.Errorf("the fields of the log differ (-InPod +Shared):\n%s", diff)
 	}
 
 	fn = ns.moves(fn, v1beta1.BuildInPod)
@@ -155,7 +155,7 @@ func (ns *namespace) reveal(fn *v1beta1.Function) revelation {
 			r.series = append(r.series, line)
 		}
 	}
-	ns.eventually("the request is in the log", func() (err error) {
+	ns.eventually("the request is logged", func() (err error) {
 		r.logged, err = fieldsLogged(ns.kubectl("logs", r.pod.Name, "-c", "function"), "/self")
 		return err
 	})
@@ -197,7 +197,7 @@ func (ns *namespace) isBare(pod *corev1.Pod) {
 	ns.t.Helper()
 	asksForNothing(ns.t, pod.Spec)
 	if s := pod.Spec; len(s.InitContainers) > 0 || len(s.Containers) != 1 || len(s.Volumes) > 0 || len(s.Containers[0].VolumeMounts) > 0 {
-		ns.t.Errorf("the pod is more than one container:\n%s", yamlOf(s))
+		ns.t.Errorf("the pod has more than one container:\n%s", yamlOf(s))
 	}
 }
 
@@ -223,7 +223,7 @@ func TestSharedCompilesOnce(t *testing.T) {
 	ns.answers(fn, "new")
 	ns.built(2)
 	if seen := stop(); len(seen.Answers) != 2 {
-		t.Errorf("the answers were %v", seen.Answers)
+		t.Errorf("the responses were %v", seen.Answers)
 	}
 	ns.alwaysServed(fn)
 	for _, pod := range versions[*corev1.Pod](ns.witness) {
@@ -255,16 +255,16 @@ func TestSharedCompileError(t *testing.T) {
 	ns.stillServes(fn, good)
 	want := "handler.go:6:17: undefined: greeting; revision " + good + " continues to serve"
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
-		t.Errorf("Ready says %q, want %q", got, want)
+		t.Errorf("the message of Ready is %q, want %q", got, want)
 	}
 	fn = ns.ready(ns.change(fn, source(answering("mended"))))
 	stop()
 	if diff := cmp.Diff(before, uids(ns.pods(fn))); diff != "" {
-		t.Errorf("the pods were exchanged:\n%s", diff)
+		t.Errorf("the pods were replaced:\n%s", diff)
 	}
 	ns.fewPods(fn, 1)
 	if sets := names[*appsv1.ReplicaSet](ns.witness); len(sets) != 1 {
-		t.Errorf("what does not compile was rolled out: %v", sets)
+		t.Errorf("a revision with a compile error was rolled out: %v", sets)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // are not affected, and new functions of all namespaces are eventually served.
 func TestBuildServiceTrials(t *testing.T) {
 	if os.Getenv("FULL") == "" {
-		t.Skip("FULL is not set: TestBuildServiceIsDown tries a part of it in one namespace")
+		t.Skip("FULL is not set; TestBuildServiceIsDown tests a part of this in one namespace")
 	}
 	const namespaces, functions = 10, 5
 	all := make([]*namespace, namespaces)

@@ -42,7 +42,7 @@ func TestSleepCalledMeanwhile(t *testing.T) {
 				time.Sleep(after)
 				r, err := caller.call(t.Context(), http.MethodGet, url(fn), "")
 				if err != nil || r.Status != http.StatusOK || r.Body != "awake" {
-					t.Errorf("%s, %s after it began to fall asleep: a request gets %d %q %s (%v)", fn.Name, after, r.Status, r.Body, r.Error, err)
+					t.Errorf("%s, %s after it began to fall asleep: a request got %d %q %s (%v)", fn.Name, after, r.Status, r.Body, r.Error, err)
 				}
 			}
 		})
@@ -98,7 +98,7 @@ func TestSleepProtocols(t *testing.T) {
 	for _, protocol := range []string{"keep-alive", "h2c"} {
 		servers[protocol] = ns.asleep(servers[protocol])
 		if err := speak(protocol, 1); err != nil {
-			t.Errorf("%s, after another sleep: %v", protocol, err)
+			t.Errorf("%s, after the function slept again: %v", protocol, err)
 		}
 	}
 }

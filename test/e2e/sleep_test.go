@@ -31,7 +31,7 @@ func TestSleep(t *testing.T) {
 		group.Go(func() {
 			r, err := caller.call(t.Context(), http.MethodGet, url(fn), "")
 			if err != nil || r.Status != http.StatusOK || r.Body != "awake" {
-				t.Errorf("a request that wakes the function gets %d %q %s (%v)", r.Status, r.Body, r.Error, err)
+				t.Errorf("a request that wakes the function got %d %q %s (%v)", r.Status, r.Body, r.Error, err)
 			}
 		})
 	}
@@ -44,7 +44,7 @@ func TestSleep(t *testing.T) {
 	fn = ns.stalled(ns.change(fn, source(undefined)), v1beta1.ReasonCompileFailed)
 	ns.has(fn, v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonAsleep)
 	if fn.Status.ReadyRevision != good {
-		t.Errorf("revision %s wakes, and the status is %s", good, yamlOf(fn.Status))
+		t.Errorf("revision %s wakes, but the status is %s", good, yamlOf(fn.Status))
 	}
 	ns.answers(fn, "awake")
 	fn = ns.ready(ns.change(fn, source(answering("wide awake"))))

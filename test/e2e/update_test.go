@@ -35,10 +35,10 @@ func TestChangeOfSource(t *testing.T) {
 	seen := stop()
 
 	if seen.Answers["old"].Count == 0 || seen.Answers["new"].Count == 0 || len(seen.Answers) != 2 {
-		t.Errorf("the answers were %v", seen.Answers)
+		t.Errorf("the responses were %v", seen.Answers)
 	}
 	if !seen.Answers["old"].First.Before(seen.Answers["new"].First) {
-		t.Errorf("the new answer was there before the old one: %v", seen.Answers)
+		t.Errorf("the new response arrived before the old one: %v", seen.Answers)
 	}
 	ns.alwaysServed(fn)
 	ns.endedAfterReady(old[0], fn)
@@ -58,7 +58,7 @@ func TestChangeOfSourceWithReplicas(t *testing.T) {
 	})
 	ns.answers(fn, "new")
 	if seen := stop(); len(seen.Answers) != 2 {
-		t.Errorf("the answers were %v", seen.Answers)
+		t.Errorf("the responses were %v", seen.Answers)
 	}
 	ns.alwaysServed(fn)
 	ns.nothingTwice()
@@ -125,7 +125,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 		return !first(ns.witness, func(pod *corev1.Pod) bool { return pod.UID == old.UID && pod.DeletionTimestamp != nil }).IsZero()
 	})
 	if r := <-answered; r.err != nil || r.Error != "" || r.Body != "old" {
-		t.Errorf("the request that was under way is answered %d %q %s %v", r.Status, r.Body, r.Error, r.err)
+		t.Errorf("the request in flight got %d %q %s %v", r.Status, r.Body, r.Error, r.err)
 	}
 	ns.answers(fn, "new")
 }
@@ -133,7 +133,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 // underWay waits until a function serves n requests concurrently.
 func (ns *namespace) underWay(fn *v1beta1.Function, n int) {
 	ns.t.Helper()
-	ns.eventually("the requests are under way", func() error {
+	ns.eventually("the requests are in flight", func() error {
 		metrics := ns.call(http.MethodGet, adminURL(fn)+"/metrics", "").Body
 		if !strings.Contains(metrics, fmt.Sprintf("http_server_active_requests %d\n", n)) {
 			return differs(metrics)
@@ -156,7 +156,7 @@ func (ns *namespace) endedAfterReady(old *corev1.Pod, fn *v1beta1.Function) {
 		}
 	}
 	if asked.IsZero() || ready.IsZero() || asked.Before(ready) {
-		ns.t.Errorf("the end of the old pod was asked for at %s, the new one was ready at %s", asked, ready)
+		ns.t.Errorf("the old pod was deleted at %s, but the new one was ready at %s", asked, ready)
 	}
 }
 
@@ -240,7 +240,7 @@ func (ns *namespace) nothingTwice() {
 	}
 	for key, uids := range made {
 		if len(uids) > 1 {
-			ns.t.Errorf("%s was made %d times", key, len(uids))
+			ns.t.Errorf("%s was created %d times", key, len(uids))
 		}
 	}
 }

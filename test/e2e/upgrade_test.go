@@ -33,7 +33,7 @@ func TestUpgradeOfOperator(t *testing.T) {
 		t.Errorf("a new function is built by %s, want %s", got, upgraded)
 	}
 	if diff := cmp.Diff(before, uids(ns.pods(fn))); diff != "" {
-		t.Errorf("the upgrade has restarted pods:\n%s", diff)
+		t.Errorf("the upgrade restarted pods:\n%s", diff)
 	}
 
 	now := get(ns, fn.Name, &v1beta1.Function{})

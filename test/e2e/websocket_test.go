@@ -29,7 +29,7 @@ func shout(t *testing.T, address string) {
 			t.Fatal(err)
 		}
 		if _, got, err := c.Read(t.Context()); err != nil || string(got) != want {
-			t.Errorf("the answer to %q is %q (%v), want %q", said, got, err, want)
+			t.Errorf("the response to %q is %q (%v), want %q", said, got, err, want)
 		}
 	}
 }
