@@ -55,7 +55,7 @@ func (tr *trial) noFalseAlarm() {
 		}
 		for _, request := range world(tr.t).wire.Requests(tr.from) {
 			if request.Namespace == tr.ns && request.Time.After(a.from.Add(margin)) && request.Time.Add(margin).Before(a.to) {
-				tr.t.Errorf("%s: %s, for %s, and the operator had %s in between", tr.ns, a, a.to.Sub(a.from), request)
+				tr.t.Errorf("%s: %s, for %s, although the operator sent %s meanwhile", tr.ns, a, a.to.Sub(a.from), request)
 				break
 			}
 		}

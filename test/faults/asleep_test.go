@@ -64,7 +64,7 @@ func TestKillsAroundSleep(t *testing.T) {
 	tr.await(func() error { return s.replicas(1, 0, 1) })
 	activator.Kill()
 	if err := <-held; err == nil {
-		t.Error("a request is answered that no pod has seen")
+		t.Error("a request got a response, although no pod received it")
 	}
 	tr.must(activator.Start())
 	tr.await(tr.reason(v1beta1.ReasonServing)) // it was also ready while it slept

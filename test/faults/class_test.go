@@ -53,7 +53,7 @@ func TestClass(t *testing.T) {
 	}
 	tr.done = time.Now()
 	if most := tr.rolledAtOnce(); most > functions/10 {
-		t.Errorf("%d of %d functions rolled at the same time", most, functions)
+		t.Errorf("%d of %d functions were rolled out at the same time", most, functions)
 	}
 	world(t).unbroken(t)
 	tr.must(world(t).client.DeleteAllOf(t.Context(), &v1beta1.Function{}, client.InNamespace(tr.ns)))

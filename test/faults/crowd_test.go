@@ -116,7 +116,7 @@ func TestRivals(t *testing.T) {
 	tr.await(tr.isReady(loser))
 	tr.done = time.Now()
 	if owner := metav1.GetControllerOf(world(t).witness.live("Service", tr.ns, "wanted")); owner == nil || owner.Name != loser {
-		t.Errorf("the Service is that of %v, and %s is ready", owner, loser)
+		t.Errorf("the Service is owned by %v, and %s is ready", owner, loser)
 	}
 	tr.untouched()
 	world(t).unbroken(t)

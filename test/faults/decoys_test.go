@@ -58,7 +58,7 @@ func (tr *trial) untouched() {
 				cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion", "Annotations"))
 		}
 		if diff := cmp.Diff(want, got, ignored); diff != "" {
-			tr.t.Errorf("%s: a foreign %T was touched:\n%s", tr.ns, want, diff)
+			tr.t.Errorf("%s: a foreign %T was changed:\n%s", tr.ns, want, diff)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestRestored(t *testing.T) {
 	}
 	t.Run("created since", func(t *testing.T) {
 		if created.in(t).fn() != nil {
-			t.Fatal("the Function is there, which the backup does not have")
+			t.Fatal("the Function exists, although the backup does not contain it")
 		}
 	})
 	h.unbroken(t)

@@ -62,7 +62,7 @@ func TestDrift(t *testing.T) {
 func (tr *trial) drift(child *unstructured.Unstructured, op string, p path, want state) {
 	tr.t.Helper()
 	if !tr.distort(child, op, p) {
-		tr.t.Skipf("the API server does not let anybody %s it", op)
+		tr.t.Skipf("the API server rejects the operation %s", op)
 	}
 	tr.begin()
 	defer func() { table.note(tr.t, "drift", true, tr) }()
@@ -196,7 +196,7 @@ func TestForeignFields(t *testing.T) {
 			table.note(t, "foreign fields", true, tr)
 			got := normal(world(t).witness.live(change.kind, tr.ns, change.name))
 			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("it has not stayed as it was (-want +got):\n%s", diff)
+				t.Errorf("the object has changed (-want +got):\n%s", diff)
 			}
 		})
 	}

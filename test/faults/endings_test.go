@@ -66,7 +66,7 @@ func TestHeld(t *testing.T) {
 	world(t).restart()
 	calmed(t, []*trial{tr})
 	for _, request := range world(t).audit.after(t, tr.ns, ended) {
-		t.Errorf("written for a Function that has ended: %s", request)
+		t.Errorf("the operator wrote for a deleted Function: %s", request)
 	}
 	tr.patch(function, `{"metadata":{"finalizers":null}}`)
 	tr.vanished()

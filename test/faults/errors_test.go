@@ -123,13 +123,13 @@ func (s *scenario) refusedWith(t *testing.T, code int, resource string, want *re
 	tr.await(tr.reason(v1beta1.ReasonApplyFailed))
 	message := strings.ToLower(tr.condition(v1beta1.ConditionReady).Message)
 	if !strings.Contains(message, strings.TrimSuffix(resource, "s")) {
-		t.Errorf("the message names no %s: %s", resource, message)
+		t.Errorf("the message does not contain %s: %s", resource, message)
 	}
 	other.begin()
 	s.act(other)
 	other.judge(want)
 	if other.took() > 10*time.Second {
-		t.Errorf("a Function that nothing is wrong with took %s", other.took())
+		t.Errorf("an unaffected Function took %s", other.took())
 	}
 	world(t).wire.Inject(nil)
 	tr.begin()

@@ -135,7 +135,7 @@ func (h *harness) unbroken(t *testing.T) {
 		if h.away {
 			return
 		}
-		t.Errorf("the operator ended by itself; its log ends with:\n%s", tail(h.operator.Log))
+		t.Errorf("the operator exited unexpectedly; its log ends with:\n%s", tail(h.operator.Log))
 		if err := h.operator.Start(); err != nil {
 			t.Fatal(err)
 		}

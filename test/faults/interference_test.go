@@ -33,7 +33,7 @@ func TestHangingWebhook(t *testing.T) {
 	s.act(other)
 	other.judge(want)
 	if other.took() > 9*time.Second {
-		t.Errorf("a Function that nothing is wrong with took %s", other.took())
+		t.Errorf("an unaffected Function took %s", other.took())
 	}
 	table.note(t, "bystander", true, other)
 	tr.await(tr.reason(v1beta1.ReasonApplyFailed))
@@ -105,7 +105,7 @@ func TestFinalizers(t *testing.T) {
 			defer func() { table.note(t, "finalizer", true, tr) }()
 			tr.unwritten(kinds[i], deleted)
 			if now := world(t).witness.live(kinds[i], tr.ns, objects[i].GetName()); now == nil || now.GetUID() != objects[i].GetUID() {
-				t.Fatalf("the %s ended although it has a finalizer", kinds[i])
+				t.Fatalf("the %s was removed although it has a finalizer", kinds[i])
 			}
 			finalize(i, `{"metadata":{"finalizers":null}}`)
 			tr.begin()
@@ -124,7 +124,7 @@ func (tr *trial) unwritten(kind string, since time.Time) {
 	tr.t.Helper()
 	for _, event := range world(tr.t).audit.of(tr.t, tr.ns) {
 		if event.IsWrite() && event.ObjectRef.Resource == strings.ToLower(kind)+"s" && event.RequestReceivedTimestamp.After(since) {
-			tr.t.Errorf("the operator writes what is ending: %s", event.String())
+			tr.t.Errorf("the operator wrote a terminating object: %s", event.String())
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestNamespace(t *testing.T) {
 			again.truth()
 			world(t).unbroken(t)
 			if refused := world(t).audit.forbidden(t, tr.ns); len(refused) > 30 {
-				t.Errorf("the operator has run against the end of the namespace %d times", len(refused))
+				t.Errorf("%d requests of the operator were forbidden while the namespace was terminating", len(refused))
 			}
 		})
 	}

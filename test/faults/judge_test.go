@@ -54,7 +54,7 @@ func (tr *trial) oracles() {
 	tr.unblamed()
 	for _, request := range world(tr.t).audit.forbidden(tr.t, tr.ns) {
 		if !tr.outage {
-			tr.t.Errorf("the operator lacks a right: %s", request)
+			tr.t.Errorf("the operator lacks a permission: %s", request)
 		}
 	}
 	world(tr.t).unbroken(tr.t)
@@ -80,7 +80,7 @@ func quiet(t *testing.T, over []*trial) {
 			since = still
 		}
 		for _, request := range world(t).audit.after(t, tr.ns, since) {
-			t.Errorf("%s: written after all was done at %s: %s", tr.t.Name(), tr.done.Format("15:04:05.000"), request)
+			t.Errorf("%s: the operator wrote after the case had finished at %s: %s", tr.t.Name(), tr.done.Format("15:04:05.000"), request)
 		}
 	}
 	for _, tr := range over {

@@ -77,7 +77,7 @@ func leading(t *testing.T, both [2]*candidate, over *[]*trial) (leader, other *c
 			return c, both[1-i]
 		}
 	}
-	t.Fatal("a Function is ready, but no operator wrote")
+	t.Fatal("a Function is ready, but neither operator wrote")
 	return nil, nil
 }
 
@@ -113,7 +113,7 @@ func TestFailover(t *testing.T) {
 				tr.await(other.wroteSince(tr.begun))
 				tr.measured = other.wrote(tr.begun).Sub(tr.begun)
 				if most := stretched(end.within); tr.measured > 2*most { // two control planes more run beside this one
-					t.Errorf("the first write came after %s, and %s are promised", tr.measured, most)
+					t.Errorf("the first write came after %s, want at most %s", tr.measured, most)
 				}
 				tr.awaitReady()
 				tr.settle()
@@ -176,7 +176,7 @@ func (c *candidate) ended(t *testing.T) {
 	select {
 	case <-c.Ended():
 	case <-time.After(30 * time.Second):
-		t.Errorf("%s does not lead any more and runs on", c.name)
+		t.Errorf("%s lost its lease and still runs", c.name)
 	}
 }
 
@@ -186,7 +186,7 @@ func (c *candidate) saidLittle(tr *trial, since time.Time) {
 	tr.t.Helper()
 	for _, event := range world(tr.t).audit.of(tr.t, tr.ns) {
 		if event.UserAgent == c.name && event.IsWrite() && event.Done() && event.RequestReceivedTimestamp.After(since) {
-			tr.t.Errorf("written by who does not lead: %s", event.String())
+			tr.t.Errorf("the former leader wrote: %s", event.String())
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestMiscounts(t *testing.T) {
 					got = got || m.from < at && at < m.to
 				}
 				if got != want {
-					t.Errorf("a gap at version %d is excused: %t, want %t by %v", at, got, want, found)
+					t.Errorf("gap at version %d excused: %t, want %t; miscounts: %v", at, got, want, found)
 				}
 			}
 		})

@@ -58,7 +58,7 @@ var meddling = []struct {
 		})
 		tr.awaitReady()
 		if now := tr.sets(); now != sets {
-			tr.t.Errorf("the pods were not kept: the ReplicaSets are %s, and were %s", now, sets)
+			tr.t.Errorf("the pods were replaced: the ReplicaSets are %s, and were %s", now, sets)
 		}
 	}},
 	{"everything deleted", func(tr *trial) {

@@ -88,7 +88,7 @@ func (tr *trial) mutate(resource, expression string) {
 	}
 	for deadline := time.Now().Add(*patience); tr.created(resource) == before; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			tr.t.Fatalf("the policy had no effect within %s", *patience)
+			tr.t.Fatalf("timed out after %s waiting for the policy to take effect", *patience)
 		}
 	}
 }

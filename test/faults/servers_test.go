@@ -70,7 +70,7 @@ func TestBehind(t *testing.T) {
 			tr.done = time.Now()
 			tr.oracles()
 			if now := tr.uids(); now != before {
-				t.Errorf("objects were recreated: %s, and before %s", now, before)
+				t.Errorf("objects were recreated: they are %s, and were %s", now, before)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestRolling(t *testing.T) {
 		})
 	}
 	if now := world(t).operator.PID(); now != operator {
-		t.Errorf("the operator was restarted: process %d, and before %d", now, operator)
+		t.Errorf("the operator was restarted: its process is %d, and was %d", now, operator)
 	}
 	tr.outage = true
 	tr.done = time.Now()

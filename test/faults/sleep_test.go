@@ -35,7 +35,7 @@ func TestSleep(t *testing.T) {
 		tr.scale(1)
 		tr.await(func() error {
 			if ready := tr.condition(v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue {
-				t.Fatalf("while it wakes Ready is %s for %s: %s", ready.Status, ready.Reason, ready.Message)
+				t.Fatalf("while the function wakes, Ready is %s with reason %s: %s", ready.Status, ready.Reason, ready.Message)
 			}
 			return tr.reason(v1beta1.ReasonServing)()
 		})
@@ -52,10 +52,10 @@ func TestSleep(t *testing.T) {
 		return nil
 	})
 	if tr.told(v1beta1.ReasonAsleep) {
-		t.Error("there is an event each time that it sleeps")
+		t.Error("falling asleep created an event")
 	}
 	if available := tr.condition(v1beta1.ConditionAvailable); available.Status != metav1.ConditionTrue {
-		t.Errorf("with a version that is broken Available is %s for %s", available.Status, available.Reason)
+		t.Errorf("with a broken revision, Available is %s with reason %s", available.Status, available.Reason)
 	}
 	tr.change(source(second))
 	tr.awaitReady()
@@ -66,7 +66,7 @@ func TestSleep(t *testing.T) {
 	tr.change(func(spec *v1beta1.FunctionSpec) { spec.Scaling, spec.Replicas = nil, new(int32(2)) })
 	tr.awaitReady()
 	if n := replicasOf(tr.child("Deployment")); n != 2 {
-		t.Errorf("without scaling there are %d replicas", n)
+		t.Errorf("without spec.scaling there are %d replicas", n)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // TestUnsound tests programs with panics and data races.
 func TestUnsound(t *testing.T) {
 	if !plane.Racing() {
-		t.Skip("there is no gcc, which the race detector needs")
+		t.Skip("gcc is not installed, which the race detector requires")
 	}
 	info, err := buildinfo.ReadFile(*operator)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestUnsound(t *testing.T) {
 			}
 			out, err := exec.CommandContext(t.Context(), "go", "run", "-race", file).CombinedOutput()
 			if wrong := name != "Sound"; unsound.Match(out) != wrong || (err != nil) != wrong {
-				t.Errorf("found in its output: %t, want %t: %v\n%s", !wrong, wrong, err, out)
+				t.Errorf("found an error in the output: %t, want %t: %v\n%s", !wrong, wrong, err, out)
 			}
 		})
 	}

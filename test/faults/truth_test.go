@@ -51,7 +51,7 @@ func (tr *trial) truth() {
 			continue
 		}
 		if !tr.everComplete(fn, deployments, since[id], revision) {
-			tr.t.Errorf("%s: version %d of the Function is Ready, and its Deployment was not complete from version %d on\n%s",
+			tr.t.Errorf("%s: version %d of the Function is Ready, but its Deployment was never complete since version %d\n%s",
 				tr.ns, revision, since[id], text(fn.Status))
 		}
 	}
@@ -191,7 +191,7 @@ func (tr *trial) unblamed() {
 		fn := tr.typed(v.Object)
 		ready := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady)
 		if !tr.unowned && ready != nil && (ready.Reason == v1beta1.ReasonNotOwned || ready.Reason == v1beta1.ReasonServiceConflict) {
-			tr.t.Errorf("%s: version %d blames somebody: %s", tr.ns, number(v), ready.Message)
+			tr.t.Errorf("%s: version %d reports another owner, although no object had one: %s", tr.ns, number(v), ready.Message)
 			return
 		}
 	}

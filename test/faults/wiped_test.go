@@ -110,7 +110,7 @@ func TestLies(t *testing.T) {
 			tr.await(func() error { return tr.whole().like(wants[i]) })
 			tr.done = time.Now()
 			if now := tr.uids(); now != uids[i] {
-				t.Errorf("objects were recreated: %s, and before %s", now, uids[i])
+				t.Errorf("objects were recreated: they are %s, and were %s", now, uids[i])
 			}
 			tr.untouched()
 			world(t).unbroken(t)

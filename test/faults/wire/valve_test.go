@@ -39,7 +39,7 @@ func TestValveLosesWhatWasHeld(t *testing.T) {
 			close(released)
 			watch.Wait()
 			if got := answer.Body.String(); got != c.want {
-				t.Errorf("the watch has %q, want %q", got, c.want)
+				t.Errorf("the watch received %q, want %q", got, c.want)
 			}
 		})
 	}
