@@ -47,7 +47,7 @@ func wakeful(t *testing.T, p *plane.Plane) {
 		t.Fatal(err)
 	}
 	// The operator lets a function sleep only after it has served.
-	eventually(t, "the function that is to sleep serves", func() error {
+	eventually(t, "the function serves before it sleeps", func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(fn), fn); err != nil {
 			return err
 		}

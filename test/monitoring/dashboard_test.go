@@ -60,7 +60,7 @@ func TestDashboardsAreWellFormed(t *testing.T) {
 func (d dashboard) check(t *testing.T, want []string) {
 	t.Helper()
 	if d.UID == "" || d.Title == "" || d.SchemaVersion < 39 {
-		t.Errorf("the dashboard is %q, %q, of schema %d", d.UID, d.Title, d.SchemaVersion)
+		t.Errorf("unexpected dashboard %q, %q, with schema version %d", d.UID, d.Title, d.SchemaVersion)
 	}
 	var variables []string
 	for _, v := range d.Templating.List {
@@ -73,7 +73,7 @@ func (d dashboard) check(t *testing.T, want []string) {
 		p.check(t)
 		for _, other := range d.Panels[:i] {
 			if p.ID == other.ID || p.overlaps(other) {
-				t.Errorf("the panels %q and %q have one id, or one place", p.Title, other.Title)
+				t.Errorf("the panels %q and %q have the same ID or position", p.Title, other.Title)
 			}
 		}
 	}
@@ -96,10 +96,10 @@ func (p panel) check(t *testing.T) {
 		t.Errorf("the panel %q is of type %q", p.Title, p.Type)
 	}
 	if p.Datasource.Type != "prometheus" || p.Datasource.UID != "${datasource}" {
-		t.Errorf("the panel %q asks %+v, not the chosen data source", p.Title, p.Datasource)
+		t.Errorf("the panel %q uses %+v, not the selected data source", p.Title, p.Datasource)
 	}
 	if len(p.Targets) == 0 {
-		t.Errorf("the panel %q asks for nothing", p.Title)
+		t.Errorf("the panel %q has no query", p.Title)
 	}
 	for i, target := range p.Targets {
 		if target.Expr == "" || target.RefID != string(rune('A'+i)) {

@@ -62,7 +62,7 @@ func serve(t *testing.T) served {
 		}
 		if t.Failed() {
 			text, _ := os.ReadFile(log.Name()) // as much as there is
-			t.Logf("the function wrote:\n%.4000s", text)
+			t.Logf("the function logged:\n%.4000s", text)
 		}
 	})
 	return s

@@ -36,7 +36,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 		tests := string(read(t, file+"_test.yaml"))
 		for _, rule := range rules.Groups[0].Rules {
 			if !strings.Contains(tests, "alertname: "+rule.Alert+"\n        exp_alerts:") {
-				t.Errorf("%s_test.yaml never expects %s", file, rule.Alert)
+				t.Errorf("%s_test.yaml does not test %s", file, rule.Alert)
 			}
 		}
 	}
@@ -54,11 +54,11 @@ func TestMonitorsHaveJobs(t *testing.T) {
 		}
 	}
 	if len(jobs) == 0 {
-		t.Error("no alert asks for a job")
+		t.Error("no alert selects a job")
 	}
 	for job := range jobs {
 		if !regexp.MustCompile(`(name: |replacement: |[\[ ])` + job + `[,}\]\n]`).MatchString(monitors) {
-			t.Errorf("neither podmonitor.yaml nor operator-servicemonitor.yaml makes the job %s, which alerts ask for", job)
+			t.Errorf("neither podmonitor.yaml nor operator-servicemonitor.yaml defines the job %s, which alerts select", job)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (p prometheus) answers(t *testing.T, d dashboard) {
 func wantLabels(t *testing.T, server prometheus) {
 	t.Helper()
 	var got map[string]string
-	eventually(t, "the function is scraped, once", func() error { // a busy machine misses a scrape
+	eventually(t, "the function is scraped exactly once", func() error { // a busy machine misses a scrape
 		samples, err := server.query(t.Context(), "goless_build_info")
 		if err != nil || len(samples) != 1 {
 			return fmt.Errorf("goless_build_info is %v, %w", samples, err)
@@ -120,7 +120,7 @@ func wantLabels(t *testing.T, server prometheus) {
 		}
 	}
 	if up, err := server.query(t.Context(), "up"); err != nil || len(up) != 1 {
-		t.Errorf("%d targets are scraped, want the function's metrics alone: %v", len(up), err)
+		t.Errorf("%d targets are scraped, want only the function's metrics: %v", len(up), err)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestScrapedNames(t *testing.T) {
 	deployment := string(readFile(t, "../../operator/internal/desired/testdata/hello.yaml"))
 	for _, want := range []string{"goless.io/function:", "name: metrics"} {
 		if !strings.Contains(deployment, want) {
-			t.Errorf("the objects of a function lack %q, which scrape.yaml looks for", want)
+			t.Errorf("the objects of a function do not have %q, which scrape.yaml selects", want)
 		}
 	}
 	var monitor struct {

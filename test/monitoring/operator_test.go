@@ -43,7 +43,7 @@ func TestOperatorMonitoring(t *testing.T) {
 	if assets == "" {
 		assets = filepath.Join("..", "..", ".cache", "assets")
 		if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-			t.Skipf("there is no API server for the operator, make unit builds one: %v", err)
+			t.Skipf("the API server for the operator is missing; make unit builds it: %v", err)
 		}
 	}
 	repo, err := filepath.Abs(filepath.Join("..", ".."))
@@ -158,7 +158,7 @@ func secretPath(t *testing.T, c client.Client) string {
 	if err := c.Create(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the operator says where to ask", func() error {
+	eventually(t, "the operator configures the webhook", func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(config), config); err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func program(t *testing.T, name string) string {
 	}
 	found, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("there is no %s: make .cache/prometheus/usr/bin/prometheus fetches it on Debian, or set PROMETHEUS", name)
+		t.Skipf("%s is not installed; run make .cache/prometheus/usr/bin/prometheus on Debian, or set PROMETHEUS", name)
 	}
 	return found
 }
@@ -146,7 +146,7 @@ func eventually(t *testing.T, what string, condition func() error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("waited five minutes until %s: %v", what, err)
+			t.Errorf("timed out after 5m waiting until %s: %v", what, err)
 			return
 		}
 		select {

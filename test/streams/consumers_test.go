@@ -55,9 +55,9 @@ func TestNATSForeignConsumer(t *testing.T) {
 			createConsumer(t, js, config)
 			f := newFunction(t, ok)
 			c := consume(t, f, server.stock("--consumer="+name)...)
-			eventually(t, "it says what is wrong", func() bool { return c.says(t, "NotConnected", test.want) })
+			eventually(t, "it reports what is wrong", func() bool { return c.says(t, "NotConnected", test.want) })
 			if n := distinct(f); n > 0 {
-				t.Errorf("%d messages were taken", n)
+				t.Errorf("%d messages were accepted", n)
 			}
 			if config.DeliverSubject == "" {
 				checkUnused(t, stream, config)
@@ -91,18 +91,18 @@ func TestNATSForeignConsumerChanges(t *testing.T) {
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock()...)
 	publish(t, js, "orders.7", "0")
-	eventually(t, "the first is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+	eventually(t, "the first is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 	config := jetstream.ConsumerConfig{Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: 1}
 	if _, err := stream.UpdateConsumer(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it says what is wrong", func() bool { return c.says(t, "NotConnected", "max_deliver is 1") })
+	eventually(t, "it reports what is wrong", func() bool { return c.says(t, "NotConnected", "max_deliver is 1") })
 	publish(t, js, "orders.7", "1")
 	config.MaxDeliver = -1
 	if _, err := stream.UpdateConsumer(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the second is taken", func() bool { return distinct(f) == 2 && c.healthy(t) })
+	eventually(t, "the second is accepted", func() bool { return distinct(f) == 2 && c.healthy(t) })
 }
 
 // The default name of the consumer contains separators that names of namespaces and triggers
@@ -134,14 +134,14 @@ func TestNATSConsumerName(t *testing.T) {
 			publish(t, js, "orders.7", "0")
 			f := newFunction(t, ok)
 			consume(t, f, server.stock("--consumer="+name)...)
-			eventually(t, "the message is taken", func() bool { return distinct(f) == 1 })
+			eventually(t, "the message is accepted", func() bool { return distinct(f) == 1 })
 			eventually(t, "the consumer is "+test.used, func() bool {
 				consumer, err := stream.Consumer(t.Context(), test.used)
 				return err == nil && consumer.CachedInfo().AckFloor.Stream == 1
 			})
 			other := map[string]string{name: earlier, earlier: name}[test.used]
 			if consumer, err := stream.Consumer(t.Context(), other); err == nil && consumer.CachedInfo().Delivered.Stream > 0 {
-				t.Errorf("the consumer %s is used too", other)
+				t.Errorf("the consumer %s is used as well", other)
 			}
 		})
 	}
@@ -166,5 +166,5 @@ func TestNATSEarlierNameOnly(t *testing.T) {
 	write(t, password, "secret")
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock("--consumer="+name, "--user=shop", "--password-file="+password)...)
-	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+	eventually(t, "the message is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }

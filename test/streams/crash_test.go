@@ -68,7 +68,7 @@ func TestNATSCrashMemory(t *testing.T) {
 	peak = max(peak, peakMemory(t, c.cmd.Process.Pid))
 	t.Logf("the peak is %d MiB", peak>>20)
 	if peak > memoryLimit {
-		t.Errorf("the peak is %d MiB, want %d MiB at most", peak>>20, memoryLimit>>20)
+		t.Errorf("the peak is %d MiB, want at most %d MiB", peak>>20, memoryLimit>>20)
 	}
 }
 
@@ -101,10 +101,10 @@ func TestNATSBacklog(t *testing.T) {
 	}
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock()...)
-	eventually(t, "all are taken", func() bool { return distinct(f) == messages })
+	eventually(t, "all are accepted", func() bool { return distinct(f) == messages })
 	inOrder(t, f.events())
 	if peak := peakMemory(t, c.cmd.Process.Pid); peak > memoryLimit {
-		t.Errorf("the peak is %d MiB, want %d MiB at most", peak>>20, memoryLimit>>20)
+		t.Errorf("the peak is %d MiB, want at most %d MiB", peak>>20, memoryLimit>>20)
 	} else {
 		t.Logf("the peak is %d MiB", peak>>20)
 	}
@@ -143,7 +143,7 @@ func TestNATSCoreMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lag int64
-	eventually(t, "nothing more comes", func() bool {
+	eventually(t, "no more messages arrive", func() bool {
 		before := lag
 		s := c.status(t)
 		if s == nil || s.Lag == nil {
@@ -153,7 +153,7 @@ func TestNATSCoreMemory(t *testing.T) {
 		return lag > 0 && lag == before
 	})
 	if peak := peakMemory(t, c.cmd.Process.Pid); peak > memoryLimit {
-		t.Errorf("the peak is %d MiB with %d messages, want %d MiB at most", peak>>20, lag, memoryLimit>>20)
+		t.Errorf("the peak is %d MiB with %d messages, want at most %d MiB", peak>>20, lag, memoryLimit>>20)
 	} else {
 		t.Logf("the peak is %d MiB with %d messages", peak>>20, lag)
 	}
@@ -197,11 +197,11 @@ func TestNATSCrashReported(t *testing.T) {
 	f := newFunction(t, func(cloudevents.Event, int) int { return http.StatusInternalServerError })
 	c := consume(t, f, server.stock()...)
 	publish(t, js, "orders.7", "0")
-	eventually(t, "the first is with the function", func() bool { return f.tried() > 0 })
+	eventually(t, "the first is in flight to the function", func() bool { return f.tried() > 0 })
 	c.restart(syscall.SIGKILL)
 	publish(t, js, "orders.8", "1")
 	expected := time.Now().Add(time.Hour).UTC().Format("2006-01-02T15")
-	eventually(t, "it says what it waits for", func() bool { return c.says(t, "Blocked", "1 message") && c.says(t, "Blocked", expected) })
+	eventually(t, "it reports that it waits for a message", func() bool { return c.says(t, "Blocked", "1 message") && c.says(t, "Blocked", expected) })
 }
 
 // Only messages that were in flight to the function when a process received SIGTERM may be
@@ -221,9 +221,9 @@ func TestNATSEndSlow(t *testing.T) {
 		eventually(t, "it delivers", func() bool { return distinct(f) > enough })
 		c.restart(syscall.SIGTERM)
 	}
-	eventually(t, "all are taken", func() bool { return distinct(f) == messages })
+	eventually(t, "all are accepted", func() bool { return distinct(f) == messages })
 	if twice := len(f.events()) - messages; twice > ends*concurrency {
-		t.Errorf("%d messages were taken twice after %d ends, want no more than were under way", twice, ends)
+		t.Errorf("%d messages were accepted twice after %d exits, want no more than were in flight", twice, ends)
 	}
 	inOrder(t, f.events())
 }

@@ -71,14 +71,14 @@ func TestNATSLogin(t *testing.T) {
 			publish(t, js, "orders.7", "0")
 			f := newFunction(t, ok)
 			c := consume(t, f, server.stock(append(test.more, test.flag+"="+file)...)...)
-			eventually(t, "it says which Secret is missing", func() bool { return c.says(t, "NotConnected", test.field) })
+			eventually(t, "it reports which Secret is missing", func() bool { return c.says(t, "NotConnected", test.field) })
 			write(t, file, test.wrong)
-			eventually(t, "it says that it is wrong", func() bool {
+			eventually(t, "it reports that the Secret is wrong", func() bool {
 				s := c.status(t)
 				return s != nil && s.has("NotConnected", "") && !strings.Contains(s.Problems[0].Message, "does not exist")
 			})
 			write(t, file, test.right)
-			eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+			eventually(t, "the message is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestNATSRotated(t *testing.T) {
 				return http.StatusOK
 			})
 			c := consume(t, f, server.stock(test.flags...)...)
-			eventually(t, "the first is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+			eventually(t, "the first is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 
 			refuse.Store(test.blocked)
 			publish(t, js, "orders.7", "1")
@@ -124,11 +124,11 @@ func TestNATSRotated(t *testing.T) {
 				eventually(t, "the second is blocked", func() bool { return c.says(t, "Blocked", "") })
 			}
 			server.configure(t, users(test.users[0]), users(test.users[1]))
-			eventually(t, "it says that it is not let in", func() bool { return c.says(t, "NotConnected", "") })
+			eventually(t, "it reports that the server rejects it", func() bool { return c.says(t, "NotConnected", "") })
 			publish(t, js, "orders.7", "2")
 			refuse.Store(false)
 			write(t, secret, test.secrets[1])
-			eventually(t, "all are taken", func() bool { return distinct(f) == 3 && c.healthy(t) })
+			eventually(t, "all are accepted", func() bool { return distinct(f) == 3 && c.healthy(t) })
 			inOrder(t, f.events())
 		})
 	}
@@ -171,16 +171,16 @@ func TestNATSForbidden(t *testing.T) {
 	write(t, password, "secret")
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock("--user=shop", "--password-file="+password)...)
-	eventually(t, "it says what is forbidden", func() bool { return c.says(t, "NotConnected", "MSG.NEXT.ORDERS.shop") })
+	eventually(t, "it reports what is forbidden", func() bool { return c.says(t, "NotConnected", "MSG.NEXT.ORDERS.shop") })
 	told := time.Now()
-	eventually(t, "it has asked again", func() bool {
+	eventually(t, "it has requested messages again", func() bool {
 		if c.healthy(t) {
-			t.Fatal("it does not say any more what is forbidden")
+			t.Fatal("it no longer reports what is forbidden")
 		}
 		return time.Since(told) > 5*time.Second
 	})
 	server.configure(t, next, "nothing")
-	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+	eventually(t, "the message is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 
 func write(t *testing.T, file, text string) {
@@ -210,14 +210,14 @@ func TestNATSTLS(t *testing.T) {
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock("--tls", "--ca-file="+trusted,
 		"--cert-file="+filepath.Join(dir, "trigger.crt"), "--key-file="+filepath.Join(dir, "trigger.key"))...)
-	eventually(t, "it says that a Secret is missing", func() bool { return c.says(t, "NotConnected", "the Secret or its key does not exist") })
+	eventually(t, "it reports that a Secret is missing", func() bool { return c.says(t, "NotConnected", "the Secret or its key does not exist") })
 	write(t, trusted, wrong.pem)
 	wrong.issue(t, dir, "trigger")
-	eventually(t, "it refuses the server", func() bool { return c.says(t, "NotConnected", "certificate signed by unknown authority") })
+	eventually(t, "it rejects the certificate of the server", func() bool { return c.says(t, "NotConnected", "certificate signed by unknown authority") })
 	write(t, trusted, right.pem)
-	eventually(t, "the server refuses it", func() bool { return c.says(t, "NotConnected", "remote error: tls: ") })
+	eventually(t, "the server rejects its certificate", func() bool { return c.says(t, "NotConnected", "remote error: tls: ") })
 	right.issue(t, dir, "trigger")
-	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+	eventually(t, "the message is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 
 // authority signs certificates.

@@ -261,7 +261,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("waited for:", what)
+			t.Fatal("timed out waiting until", what)
 		}
 	}
 }

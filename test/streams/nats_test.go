@@ -39,7 +39,7 @@ func newNATS(t *testing.T, configuration string) *natsServer {
 func (s *natsServer) connect(t *testing.T, options ...nats.Option) jetstream.JetStream {
 	t.Helper()
 	var js jetstream.JetStream
-	eventually(t, "the server takes connections", func() bool {
+	eventually(t, "the server accepts connections", func() bool {
 		nc, err := nats.Connect(s.url, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))...)
 		if err != nil {
 			return false
@@ -149,7 +149,7 @@ func inOrder(t *testing.T, events []cloudevents.Event) {
 			t.Fatal(err)
 		}
 		if !seen[e.ID()] && n < last[e.Subject()] {
-			t.Errorf("%s of %s was taken after %d", e.ID(), e.Subject(), last[e.Subject()])
+			t.Errorf("%s of %s was accepted after %d", e.ID(), e.Subject(), last[e.Subject()])
 		}
 		seen[e.ID()] = true
 		last[e.Subject()] = max(last[e.Subject()], n)
@@ -167,14 +167,14 @@ func TestNATSEvent(t *testing.T) {
 	})
 	consume(t, f, server.stock()...)
 	publish(t, js, "orders.7", `{"n":7}`)
-	eventually(t, "it is taken", func() bool { return distinct(f) == 1 })
+	eventually(t, "it is accepted", func() bool { return distinct(f) == 1 })
 	e := f.events()[0]
 	got := []string{e.ID(), e.Source(), e.Type(), e.Subject(), e.DataContentType(), string(e.Data())}
 	if diff := cmp.Diff([]string{fmt.Sprintf("ORDERS/1/%d", e.Time().UnixNano()), source, "io.goless.nats.message", "orders.7", "application/json", `{"n":7}`}, got); diff != "" {
 		t.Errorf("the event (-want +got):\n%s", diff)
 	}
 	if f.tried() != 3 || e.Time().IsZero() {
-		t.Errorf("%d tries, at %s", f.tried(), e.Time())
+		t.Errorf("%d attempts, the event has the time %s", f.tried(), e.Time())
 	}
 }
 
@@ -194,19 +194,19 @@ func TestNATSDeadLetter(t *testing.T) {
 	publish(t, js, "orders.7", "poison")
 	publish(t, js, "orders.7", "after")
 	publish(t, js, "orders.8", "beside")
-	eventually(t, "it says that the dead letter is missing", func() bool { return c.says(t, "DeadLetterFailed", "dead.orders") })
-	eventually(t, "another subject goes on", func() bool { return distinct(f) == 1 })
+	eventually(t, "it reports that the dead letter is missing", func() bool { return c.says(t, "DeadLetterFailed", "dead.orders") })
+	eventually(t, "the message of another subject is accepted", func() bool { return distinct(f) == 1 })
 	if got := string(f.events()[0].Data()); got != "beside" {
-		t.Errorf("%q was taken, and what is before it was not", got)
+		t.Errorf("%q was accepted, but the previous message of its subject was not", got)
 	}
 	dead, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "what is after it is taken", func() bool { return distinct(f) == 2 && c.healthy(t) })
+	eventually(t, "the next message is accepted", func() bool { return distinct(f) == 2 && c.healthy(t) })
 	c.restart(syscall.SIGTERM)
 	publish(t, js, "orders.7", "last")
-	eventually(t, "it goes on after a restart", func() bool { return distinct(f) == 3 })
+	eventually(t, "a message after a restart is accepted", func() bool { return distinct(f) == 3 })
 	info, err := dead.Info(t.Context())
 	if err != nil || info.State.Msgs != 1 {
 		t.Fatalf("the dead letter has %d messages, %v", info.State.Msgs, err)
@@ -221,7 +221,7 @@ func TestNATSDeadLetter(t *testing.T) {
 		t.Errorf("the dead letter (-want +got):\n%s", diff)
 	}
 	if n := f.tried(); n != 1 {
-		t.Errorf("what is refused was tried %d times", n)
+		t.Errorf("the rejected message was tried %d times", n)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestNATSLimits(t *testing.T) {
 	publishAll(t, js, messages, messages)
 	f := newFunction(t, ok)
 	consume(t, f, server.stock()...)
-	eventually(t, "all are taken", func() bool { return distinct(f) == messages })
+	eventually(t, "all are accepted", func() bool { return distinct(f) == messages })
 }
 
 // Errors of the server for requests are reported. Its messages are delivered when it accepts
@@ -270,10 +270,10 @@ func TestNATSRefused(t *testing.T) {
 	}
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock()...)
-	eventually(t, "it says what the server does", func() bool { return c.says(t, "NotConnected", "Exceeded MaxWaiting") })
+	eventually(t, "it reports the error of the server", func() bool { return c.says(t, "NotConnected", "Exceeded MaxWaiting") })
 	other.Conn().Close()
 	publish(t, js, "orders.7", "0")
-	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+	eventually(t, "the message is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 
 // A message that exceeds the maximum size of a consumer's requests is reported, and delivered
@@ -292,12 +292,12 @@ func TestNATSTooLarge(t *testing.T) {
 	publish(t, js, "orders.7", strings.Repeat("7", 1000))
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock()...)
-	eventually(t, "it says that the message is too large", func() bool { return c.says(t, "NotConnected", "larger than the 100 bytes") })
+	eventually(t, "it reports that the message is too large", func() bool { return c.says(t, "NotConnected", "larger than the 100 bytes") })
 	config.MaxRequestMaxBytes = 0
 	if _, err := stream.UpdateConsumer(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+	eventually(t, "the message is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 
 // While the function rejects events, it is not called in a hot loop, and the events wait. The
@@ -311,7 +311,7 @@ func TestNATSBlocked(t *testing.T) {
 	for i := range 100 {
 		publish(t, js, "orders.7", strconv.Itoa(i))
 	}
-	eventually(t, "it says that it is blocked", func() bool {
+	eventually(t, "it reports that it is blocked", func() bool {
 		s := c.status(t)
 		return s != nil && s.has("Blocked", "ORDERS/1") && s.Lag != nil && *s.Lag == 100
 	})
@@ -321,10 +321,10 @@ func TestNATSBlocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := time.Now()
-	eventually(t, "some signs of life have passed", func() bool { return time.Since(held) > 3*time.Second })
+	eventually(t, "some in-progress acknowledgements were sent", func() bool { return time.Since(held) > 3*time.Second })
 	state, err := info.Info(t.Context())
 	if err != nil || state.NumRedelivered > 0 {
-		t.Errorf("%d messages were given again, %v", state.NumRedelivered, err)
+		t.Errorf("%d messages were redelivered, %v", state.NumRedelivered, err)
 	}
 	if n := f.tried(); n > 3 {
 		t.Errorf("it was tried %d times", n)
@@ -343,10 +343,10 @@ func TestNATSCore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all are taken", func() bool { return distinct(f) == 50 })
+	eventually(t, "all are accepted", func() bool { return distinct(f) == 50 })
 	inOrder(t, f.events())
 	server.restart(syscall.SIGKILL)
-	eventually(t, "it says that the connection is lost, or has it again", func() bool {
+	eventually(t, "it reports that the connection is lost, or is connected again", func() bool {
 		_ = js.Conn().Publish("orders.7", []byte("50"))
 		return distinct(f) > 50
 	})

@@ -40,7 +40,7 @@ func TestNATSBatches(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.requests > n/2 {
-		t.Errorf("%d messages have come in %d requests", n, f.requests)
+		t.Errorf("%d messages were delivered in %d requests", n, f.requests)
 	}
 }
 
@@ -59,7 +59,7 @@ func surviveKills(t *testing.T, more ...string) *function {
 		func() { c.restart(syscall.SIGTERM) },
 	})
 	if twice > kills*underWay {
-		t.Errorf("%d messages were taken twice, want no more than were under way", twice)
+		t.Errorf("%d messages were accepted twice, want no more than were in flight", twice)
 	}
 	return f
 }
@@ -99,10 +99,10 @@ func killAtRandom(t *testing.T, f *function, js jetstream.JetStream, victims []f
 			victims[rand.IntN(len(victims))]()
 		}
 	}
-	eventually(t, "all messages are taken", func() bool { return distinct(f) == messages })
+	eventually(t, "all messages are accepted", func() bool { return distinct(f) == messages })
 	events := f.events()
 	twice = len(events) - messages
-	t.Logf("%d of %d messages were taken twice after %d kills", twice, messages, kills)
+	t.Logf("%d of %d messages were accepted twice after %d kills", twice, messages, kills)
 	inOrder(t, events)
 	return twice, kills
 }
@@ -122,7 +122,7 @@ func TestNATSCrash(t *testing.T) {
 	})
 	c := consume(t, f, server.stock()...)
 	publish(t, js, "orders.7", "0")
-	eventually(t, "the first is with the function", func() bool { return f.tried() > 0 })
+	eventually(t, "the first is in flight to the function", func() bool { return f.tried() > 0 })
 	c.end(syscall.SIGKILL) // and so the first is missing
 	server.end(syscall.SIGTERM)
 	file := filepath.Join(server.dir, "jetstream", "$G", "streams", "ORDERS", "obs", "shop", "o.dat")
@@ -139,7 +139,7 @@ func TestNATSCrash(t *testing.T) {
 	c.begin()
 	publish(t, js, "orders.8", "1")
 	if _, err := alive.NextMsg(time.Minute); err != nil {
-		t.Fatal("there is no sign of life for the second message:", err)
+		t.Fatal("no in-progress acknowledgement of the second message:", err)
 	}
 	server.end(syscall.SIGKILL)
 	if err := os.WriteFile(file, given, 0o600); err != nil { // as if it had not written anything since
@@ -148,7 +148,7 @@ func TestNATSCrash(t *testing.T) {
 	takes.Store(true)
 	server.begin()
 	publish(t, server.connect(t), "orders.7", "2")
-	eventually(t, "all are taken", func() bool { return distinct(f) == 3 })
+	eventually(t, "all are accepted", func() bool { return distinct(f) == 3 })
 	inOrder(t, f.events())
 }
 
@@ -162,18 +162,18 @@ func TestNATSSlowServer(t *testing.T) {
 	f := newFunction(t, ok)
 	consume(t, f, server.stock("--servers=nats://"+slow.address)...)
 	publish(t, js, "orders.7", "0")
-	eventually(t, "the first is taken", func() bool { return distinct(f) == 1 })
+	eventually(t, "the first is accepted", func() bool { return distinct(f) == 1 })
 	slow.holdAnswers(func() {
 		publish(t, js, "orders.7", "1")
-		eventually(t, "the server gives it", func() bool {
+		eventually(t, "the server delivers it", func() bool {
 			consumer, err := js.Consumer(t.Context(), "ORDERS", "shop")
 			return err == nil && consumer.CachedInfo().NumAckPending == 1
 		})
 		slow.gaveUp.Store(false)
-		eventually(t, "the process gives up its request", slow.gaveUp.Load)
+		eventually(t, "the request of the process times out", slow.gaveUp.Load)
 	})
 	publish(t, js, "orders.7", "2")
-	eventually(t, "all are taken", func() bool { return distinct(f) == 3 })
+	eventually(t, "all are accepted", func() bool { return distinct(f) == 3 })
 	inOrder(t, f.events())
 }
 
@@ -266,9 +266,9 @@ func TestNATSEnd(t *testing.T) {
 		}
 		c.begin()
 	}
-	eventually(t, "all messages are taken", func() bool { return distinct(f) == messages })
+	eventually(t, "all messages are accepted", func() bool { return distinct(f) == messages })
 	if twice := len(f.events()) - messages; twice > 0 {
-		t.Errorf("%d messages were taken twice", twice)
+		t.Errorf("%d messages were accepted twice", twice)
 	}
 	inOrder(t, f.events())
 }
@@ -292,7 +292,7 @@ func TestNATSRetry(t *testing.T) {
 	}
 	publish(t, js, "orders.8", "beside")
 	consume(t, f, server.stock()...)
-	eventually(t, "all are taken", func() bool { return distinct(f) == after+1 })
+	eventually(t, "all are accepted", func() bool { return distinct(f) == after+1 })
 	var got []string
 	for _, e := range f.events() {
 		got = append(got, string(e.Data()))
@@ -311,7 +311,7 @@ func TestNATSLostConnection(t *testing.T) {
 	f := newFunction(t, ok)
 	c := consume(t, f, append(server.stock(), "--servers=nats://"+l.address)...)
 	publish(t, js, "orders.7", "0")
-	eventually(t, "the first is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+	eventually(t, "the first is accepted", func() bool { return distinct(f) == 1 && c.healthy(t) })
 	l.swallow()
 	publish(t, js, "orders.7", "1")
 	publish(t, js, "orders.7", "2")
@@ -319,12 +319,12 @@ func TestNATSLostConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both are under way", func() bool {
+	eventually(t, "both are in flight", func() bool {
 		info, err := consumer.Info(t.Context())
 		return err == nil && info.NumAckPending == 2
 	})
 	l.cut()
 	publish(t, js, "orders.7", "3")
-	eventually(t, "all are taken", func() bool { return distinct(f) == 4 })
+	eventually(t, "all are accepted", func() bool { return distinct(f) == 4 })
 	inOrder(t, f.events())
 }

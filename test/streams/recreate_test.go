@@ -33,7 +33,7 @@ func TestNATSRecreated(t *testing.T) {
 			publish(t, js, "orders.7", "poison"+nats.NewInbox())
 		}
 		publish(t, js, "orders.8", "good"+nats.NewInbox())
-		eventually(t, "the messages of this stream are done with", func() bool {
+		eventually(t, "the messages of this stream are processed", func() bool {
 			return good(f) == n+1 && lettersOf(t, dead) == uint64((n+1)*poison) && c.healthy(t)
 		})
 		for range 20 { // some of them are under way when the stream is deleted
@@ -48,7 +48,7 @@ func TestNATSRecreated(t *testing.T) {
 	ids := 0
 	refused.Range(func(any, any) bool { ids++; return true })
 	if ids != streams*poison {
-		t.Errorf("%d ids of %d events", ids, streams*poison)
+		t.Errorf("%d IDs for %d events", ids, streams*poison)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestNATSLargeDeadLetter(t *testing.T) {
 			if err := js.Conn().PublishMsg(msg); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the dead letter has it", func() bool { return lettersOf(t, dead) == 1 })
+			eventually(t, "the dead letter is stored", func() bool { return lettersOf(t, dead) == 1 })
 			letter, err := dead.GetMsg(t.Context(), 1)
 			if err != nil {
 				t.Fatal(err)

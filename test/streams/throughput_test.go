@@ -17,7 +17,7 @@ import (
 // the machine.
 func TestNATSThroughput(t *testing.T) {
 	if !*full {
-		t.Skip("it measures: run it with -full, on a quiet machine")
+		t.Skip("this is a benchmark; run it with -full on an idle machine")
 	}
 	if err := build(t.TempDir(), "bare", "..", "./streams/bare"); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestNATSThroughput(t *testing.T) {
 			}
 		}
 		own, bare := best["consume"], best["bare"]
-		t.Logf("%d in flight: %.0f messages a second with %s of processor time each, a bare loop %.0f with %s: %.0f %% of its throughput, the best of %d rounds",
+		t.Logf("%d in flight: %.0f messages per second with %s of processor time each, and a bare loop %.0f with %s: %.0f %% of its throughput, the best of %d rounds",
 			load.concurrency, own.rate, own.processor, bare.rate, bare.processor, 100*own.rate/bare.rate, rounds)
 	}
 }
