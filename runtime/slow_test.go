@@ -32,7 +32,8 @@ var slowClients = map[string]string{
 	"keep alive":    "GET / HTTP/1.1\r\nHost: f\r\n\r\n",
 }
 
-// noReading is another one. Each fills the buffers of the kernel.
+// noReading requests an endless response that the client does not read. Each such connection fills
+// the buffers of the kernel.
 const noReading = "GET /endless HTTP/1.1\r\nHost: f\r\n\r\n"
 
 // impatient configures short timeouts for slow clients.

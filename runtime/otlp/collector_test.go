@@ -30,12 +30,12 @@ import (
 	_ "goless.io/runtime/otlp"
 )
 
-// collector stands in for an OpenTelemetry collector that is sent protobuf. What
-// it keeps are the official JSON names, which are easier to compare.
+// collector is a fake OpenTelemetry collector that receives protobuf. It keeps messages in the
+// official JSON format, which is easier to compare.
 type collector struct {
 	*httptest.Server
-	// answer, if not nil, answers the n-th request, from 0. What it returns
-	// says whether the spans count as taken.
+	// answer, if not nil, responds to the n-th request, counted from 0, and reports whether the
+	// collector accepts the spans.
 	answer func(n int, w http.ResponseWriter) bool
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ type collector struct {
 	spans    []span
 }
 
-// attempt is one request.
+// attempt is one export request.
 type attempt struct {
 	at     time.Time
 	header http.Header
@@ -147,15 +147,15 @@ func decode(body io.Reader) (got request, err error) {
 
 var idInJSON = regexp.MustCompile(`"(traceId|spanId|parentSpanId)":\s*"([^"]+)"`)
 
-// marshalJSON writes JSON as OTLP has it: as protobuf does, but with ids in
-// hexadecimal in place of base64.
+// marshalJSON encodes a message as OTLP/JSON: the JSON of protobuf, with IDs in hexadecimal instead
+// of base64.
 func marshalJSON(message proto.Message) ([]byte, error) {
 	body, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(message)
 	return idInJSON.ReplaceAllFunc(body, func(match []byte) []byte {
 		parts := idInJSON.FindSubmatch(match)
 		id, err := base64.StdEncoding.DecodeString(string(parts[2]))
 		if err != nil {
-			return match // no id, then
+			return match // not an ID
 		}
 		return fmt.Appendf(nil, `"%s":"%s"`, parts[1], hex.EncodeToString(id))
 	}), err
@@ -173,7 +173,7 @@ func (c *collector) tries() []attempt {
 	return c.attempts
 }
 
-// exporter is a tracer with what it tells.
+// exporter is a tracer with its metrics and its log.
 type exporter struct {
 	tracing.Tracer
 	t        *testing.T
@@ -181,7 +181,7 @@ type exporter struct {
 	log      *observer.ObservedLogs
 }
 
-// open returns the exporter for an environment, name=value each.
+// open returns an exporter configured by environment variables, each in the format name=value.
 func open(t *testing.T, env ...string) *exporter {
 	t.Helper()
 	for _, variable := range env {
@@ -202,7 +202,7 @@ func (*exporter) record(n int) {
 	}
 }
 
-// callerContext has the span of a caller.
+// callerContext returns a context with the span of a caller.
 func callerContext() context.Context {
 	trace1, _ := trace.TraceIDFromHex(traceID)
 	span, _ := trace.SpanIDFromHex(caller)
@@ -212,14 +212,14 @@ func callerContext() context.Context {
 	}))
 }
 
-// shut gives the exporter a minute, more than it ever needs.
+// shut shuts the exporter down. The timeout is longer than it ever needs.
 func (e *exporter) shut() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	e.Shutdown(ctx)
 }
 
-// counters returns the exporter's metrics, by name or by reason.
+// counters returns the values of the exporter's metrics, by reason or, without one, by name.
 func (e *exporter) counters() map[string]int {
 	e.t.Helper()
 	families, err := e.registry.Gather()
@@ -248,7 +248,7 @@ func waitFor(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// refuse answers with a status.
+// refuse responds with an error status.
 func refuse(w http.ResponseWriter, status int) bool {
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, "not now")

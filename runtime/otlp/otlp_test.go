@@ -78,7 +78,7 @@ func wantResource(t *testing.T, resource []attr, want map[string]string) {
 	}
 }
 
-// The variables for traces win, and their endpoint is taken as it is.
+// Variables for traces take precedence over the general ones, and their endpoint is used unchanged.
 func TestVariablesOfTraces(t *testing.T) {
 	c := newCollector(t, nil)
 	e := open(t,
@@ -129,7 +129,7 @@ func TestBatches(t *testing.T) {
 	e := open(t, endpoint(c.URL), "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=100", "OTEL_BSP_SCHEDULE_DELAY=1000000")
 	e.record(250)
 	waitFor(t, "two full batches", func() bool { return len(c.taken()) == 200 })
-	e.shut() // sends the rest, though it is early
+	e.shut() // exports the remaining spans before the delay is over
 	var sizes []int
 	for _, attempt := range c.tries() {
 		sizes = append(sizes, attempt.spans)
@@ -142,7 +142,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// A batch that does not fill is sent after the delay.
+// A batch that is not full is exported after the delay.
 func TestDelay(t *testing.T) {
 	c := newCollector(t, nil)
 	e := open(t, endpoint(c.URL), "OTEL_BSP_SCHEDULE_DELAY=10")
@@ -162,7 +162,7 @@ func TestRetry(t *testing.T) {
 				return refuse(w, status)
 			})
 			e := open(t, endpoint(c.URL), "OTEL_BSP_SCHEDULE_DELAY=1")
-			e.record(1) // two could come in a batch each
+			e.record(1) // two spans could be exported in separate batches
 			waitFor(t, "the second attempt", func() bool { return len(c.taken()) == 1 })
 			e.shut()
 			tries := c.tries()
@@ -179,8 +179,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A collector that wants to be left alone for ever is left alone, and what it
-// did not take is lost when the time for its batch is over.
+// A very long Retry-After is respected. The spans are lost when the export timeout of their batch
+// expires.
 func TestRetryAfterIsBounded(t *testing.T) {
 	for _, after := range []string{"9223372036854775807", "Fri, 31 Dec 9999 23:59:59 GMT"} {
 		c := newCollector(t, func(_ int, w http.ResponseWriter) bool {
@@ -197,7 +197,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-// What the collector refuses for good is not sent again.
+// A batch that the collector rejects permanently is not retried.
 func TestRefused(t *testing.T) {
 	c := newCollector(t, func(_ int, w http.ResponseWriter) bool { return refuse(w, http.StatusBadRequest) })
 	e := open(t, endpoint(c.URL))
@@ -217,7 +217,7 @@ func TestRefused(t *testing.T) {
 
 func TestPartialSuccess(t *testing.T) {
 	c := newCollector(t, func(_ int, w http.ResponseWriter) bool {
-		_, _ = io.WriteString(w, "\x0a\x0c\x08\x02\x12\x08too long") // two spans are refused
+		_, _ = io.WriteString(w, "\x0a\x0c\x08\x02\x12\x08too long") // two spans are rejected
 		return true
 	})
 	e := open(t, endpoint(c.URL))
@@ -233,8 +233,8 @@ func TestPartialSuccess(t *testing.T) {
 	}
 }
 
-// However long a collector is gone, the queue has a bound, recording does not
-// wait, and the end does not either.
+// While the collector is unavailable, the queue is bounded, and neither recording nor the shutdown
+// waits.
 func TestDeadCollector(t *testing.T) {
 	e := open(t, endpoint("http://127.0.0.1:1"), "OTEL_BSP_MAX_QUEUE_SIZE=64", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=16")
 	const recorded = 100_000
@@ -249,8 +249,8 @@ func TestDeadCollector(t *testing.T) {
 	}
 }
 
-// A collector that accepts and never answers holds up the end no longer than
-// it is allowed to.
+// A collector that accepts requests and never responds delays the shutdown no longer than its
+// deadline.
 func TestSilentCollector(t *testing.T) {
 	release := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -266,7 +266,7 @@ func TestSilentCollector(t *testing.T) {
 	}
 }
 
-// One attempt may take no longer than the timeout.
+// An attempt that exceeds the timeout is cancelled and retried.
 func TestTimeout(t *testing.T) {
 	release := make(chan struct{})
 	c := newCollector(t, func(n int, _ http.ResponseWriter) bool { return n > 0 })
@@ -305,7 +305,7 @@ func TestDefaultEndpoint(t *testing.T) {
 	}
 }
 
-// A wrong variable is named in the log, a secret is not.
+// An invalid variable is reported in the log by name. Secrets in its value are not logged.
 func TestWrongVariables(t *testing.T) {
 	for variable, want := range map[string]string{
 		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc":             `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc": want http/protobuf, a function supports no other`,
@@ -338,7 +338,7 @@ func TestWrongVariables(t *testing.T) {
 	}
 }
 
-// The SDK goes on without what it cannot read of its own variables.
+// The SDK ignores invalid values of its own variables and logs them.
 func TestWrongVariablesOfTheSDK(t *testing.T) {
 	for variable, want := range map[string]string{
 		"OTEL_RESOURCE_ATTRIBUTES=a":        "missing value: [a]",

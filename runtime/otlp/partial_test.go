@@ -2,7 +2,7 @@ package otlp
 
 import "testing"
 
-// A collector may answer what it likes.
+// The response of a collector can be any data.
 func FuzzPartialSuccess(f *testing.F) {
 	f.Add([]byte("\x0a\x0b\x08\x02\x12\x07too big"))
 	f.Add([]byte("\x0a\xff\xff\xff\xff\x0f"))

@@ -26,15 +26,14 @@ const (
 	sampled = "00-" + traceID + "-" + caller + "-01"
 )
 
-// serve serves a function that exports to c as the environment says. It
-// returns its URL, and a function that ends it, after which all spans are
-// there.
+// serve serves a function that exports its spans to c, configured by environment variables. It
+// returns the URL of the function, and a function that stops it after all spans are exported.
 func serve(t *testing.T, c *collector, handler http.HandlerFunc, env ...string) (url string, end func()) {
 	t.Helper()
 	return serveFor(t, c, time.Minute, handler, env...)
 }
 
-// serveFor is serve with a limit of the time of requests.
+// serveFor is like serve with a request timeout.
 func serveFor(t *testing.T, c *collector, limit time.Duration, handler http.HandlerFunc, env ...string) (url string, end func()) {
 	t.Helper()
 	for _, variable := range append([]string{endpoint(c.URL)}, env...) {
@@ -79,7 +78,7 @@ func ask(t *testing.T, method, url, traceparent string) {
 	req.Header.Set("Tracestate", "a=1")
 	req.Header.Set("Baggage", "user=42")
 	req.Header.Set("User-Agent", "test/\xff")
-	if resp, err := http.DefaultClient.Do(req); err == nil { // one is cut off
+	if resp, err := http.DefaultClient.Do(req); err == nil { // one request is aborted
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
@@ -137,7 +136,7 @@ func TestServerSpan(t *testing.T) {
 	}
 }
 
-// Each way to fail is told by the status of the span and by error.type.
+// The status of the span and error.type report how a request failed.
 func TestFailedSpans(t *testing.T) {
 	for path, want := range map[string]struct {
 		method, errorType string
@@ -206,8 +205,8 @@ func wantUnknownMethod(t *testing.T, s span) {
 	}
 }
 
-// The request that a handler sends is a span below its own, and the next
-// function learns of it.
+// The span of a request that a handler sends is a child of the handler's span, and its context is
+// sent to the next function.
 func TestClientSpan(t *testing.T) {
 	headers := make(chan http.Header, 2)
 	next := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +242,7 @@ func TestClientSpan(t *testing.T) {
 	}
 }
 
-// posting returns a handler that sends requests of its own.
+// posting returns a handler that sends a POST request to each target.
 func posting(targets ...string) http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		for _, target := range targets {
@@ -255,8 +254,8 @@ func posting(targets ...string) http.HandlerFunc {
 	}
 }
 
-// What is not sampled is not recorded, and passes as if the function were not
-// there; a sampler that says no to a sampled trace says so to the next.
+// Unsampled spans are not recorded, and the caller's traceparent is passed on unchanged. If the
+// sampler drops a sampled trace, the traceparent that is passed on is unsampled.
 func TestUnsampled(t *testing.T) {
 	unsampled := strings.TrimSuffix(sampled, "1") + "0"
 	for _, test := range []struct{ name, sampler, in, out string }{
@@ -297,7 +296,7 @@ func TestSpanOfHTTP2(t *testing.T) {
 	}
 }
 
-// A request without a trace begins one, and is its root.
+// A request without a traceparent starts a new trace with a root span.
 func TestRootSpan(t *testing.T) {
 	c := newCollector(t, nil)
 	url, end := serve(t, c, func(http.ResponseWriter, *http.Request) {})
@@ -309,8 +308,8 @@ func TestRootSpan(t *testing.T) {
 	}
 }
 
-// The spans that a handler makes by OpenTelemetry's API are below the span of the
-// request, and what it sends within one of them is below that.
+// Spans that a handler creates with the OpenTelemetry API are children of the request's span, and
+// requests that it sends within such a span are children of that.
 func TestSpansOfTheHandler(t *testing.T) {
 	headers := make(chan http.Header, 1)
 	next := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { headers <- r.Header }))
@@ -338,7 +337,7 @@ func TestSpansOfTheHandler(t *testing.T) {
 	}
 }
 
-// What waits in the queue is small, whatever a client sends.
+// The size of a queued span is bounded, whatever a client sends.
 func TestSpansAreBounded(t *testing.T) {
 	c := newCollector(t, nil)
 	url, end := serve(t, c, func(http.ResponseWriter, *http.Request) {})
@@ -365,7 +364,7 @@ func TestSpansAreBounded(t *testing.T) {
 	}
 }
 
-// The root span of a trace has the id that the client and the log are told.
+// The IDs of a trace's root span are those that the client receives and that are logged.
 func TestRootSpanIsTold(t *testing.T) {
 	c := newCollector(t, nil)
 	url, end := serve(t, c, func(http.ResponseWriter, *http.Request) {})
@@ -381,7 +380,7 @@ func TestRootSpanIsTold(t *testing.T) {
 	}
 }
 
-// The spans of a Start that fails say why, and arrive.
+// The spans of a Start hook that fails are exported.
 func TestSpansOfFailingStart(t *testing.T) {
 	c := newCollector(t, nil)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The program differs from one in a file only in the place of its file.
+// The program runs as if it were executed from a file, except for the path of its executable.
 func TestBinary(t *testing.T) {
 	s := serve(t, good)
 	l := start(t, s)

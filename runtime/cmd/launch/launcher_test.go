@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build compiles a program as it is in the images. The flags are those in .ko.yaml.
+// build compiles a program with the flags of the images, which are those in .ko.yaml.
 func build(dir, source string) ([]byte, error) {
 	file := filepath.Join(dir, "program")
 	cmd := exec.Command("go", "build", "-trimpath", "-tags=nethttpomithttp2", "-ldflags=-s -w", "-o", file, source)
@@ -146,7 +146,7 @@ func (l *launcher) dial() (net.Conn, error) {
 	}
 }
 
-// description is the description that the program gives of its process.
+// description describes the process of the program, which reports it.
 type description struct {
 	Args, Environment, Files []string
 	Executable, Write        string

@@ -40,7 +40,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// Temporary errors of the build service say nothing about the binary.
+// Temporary errors of the build service are retried.
 func TestTrouble(t *testing.T) {
 	for name, trouble := range map[string]answer{
 		"Busy":      status(429, "busy"),
