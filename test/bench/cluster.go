@@ -41,9 +41,9 @@ type bench struct {
 	clientset  *kubernetes.Clientset
 	namespace  string
 	plainImage string
-	round      int // how many there were
+	round      int // number of rounds so far
 	samples    map[string][]float64
-	failed     map[string]error // by kind; of these there are no samples
+	failed     map[string]error // errors by kind; a kind with an error has no samples
 	results    *results
 }
 
@@ -57,7 +57,7 @@ func connect(ctx context.Context, s *session) (*bench, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding a cluster, set KUBECONFIG: %w", err)
 	}
-	config.QPS = -1 // the API server defends itself
+	config.QPS = -1 // the API server limits requests itself
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (b *bench) measure(ctx context.Context, n int) {
 
 	b.turns(ctx, "warming up", 1, b.sample, plain, novolume, inpod, miss, hit)
 	clear(b.samples)
-	clear(b.failed) // the first of a kind may come too early
+	clear(b.failed) // the first sample of a kind may fail because it starts too early
 	b.turns(ctx, "deploying", n, b.sample, plain, novolume, inpod, miss, hit)
 	b.turns(ctx, "scaling", max(1, n/10), b.scale, plain, miss)
 	b.turns(ctx, "deploying many", max(1, n/10), b.crowd, plain, miss)

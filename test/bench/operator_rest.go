@@ -41,7 +41,7 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err := f.settled(ctx); err != nil {
 		return err
 	}
-	time.Sleep(window) // what happens in a time is what is measured
+	time.Sleep(window) // the period that is measured
 	reads, writes, err := f.requests()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (f *fleet) restarted(ctx context.Context) error {
 	if err := f.operator.Start(); err != nil {
 		return err
 	}
-	time.Sleep(restart) // what happens in a time is what is measured
+	time.Sleep(restart) // the period that is measured
 	_, writes, err := f.requests()
 	if err != nil {
 		return err

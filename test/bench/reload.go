@@ -16,8 +16,8 @@ import (
 
 var servingAt = regexp.MustCompile(`serving at (http://\S+) `)
 
-// measureReload measures how long it takes from the save of a function that
-// builder run serves until its new version answers.
+// measureReload measures the time from saving a function that builder run serves until its new
+// version responds.
 func measureReload(ctx context.Context, b *builds) error {
 	file := filepath.Join(b.scratch, "reload.go")
 	save := func(answer string) error {
@@ -59,8 +59,7 @@ func measureReload(ctx context.Context, b *builds) error {
 	return nil
 }
 
-// findURL returns where the function is served, and goes on reading what is said
-// after that.
+// findURL returns the URL of the function, and discards the output after it in the background.
 func findURL(stderr io.Reader) (string, error) {
 	var said strings.Builder
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
@@ -73,7 +72,7 @@ func findURL(stderr io.Reader) (string, error) {
 	return "", fmt.Errorf("builder run did not serve:\n%s", said.String())
 }
 
-// awaitAnswer asks until the answer is the one wanted.
+// awaitAnswer sends requests until the response is the wanted one.
 func awaitAnswer(ctx context.Context, url, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

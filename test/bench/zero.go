@@ -59,7 +59,7 @@ func measureZero(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(time.Minute) // what happens in a time is what is measured
+	time.Sleep(time.Minute) // the period that is measured
 	_, writes, err := f.requests()
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading KUBECONFIG: %w", err)
 	}
-	config.QPS = -1 // the API server defends itself
+	config.QPS = -1 // the API server limits requests itself
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	if cluster, err = newClient(config); err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)

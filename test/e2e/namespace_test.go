@@ -67,8 +67,8 @@ func newNamespace(t *testing.T, set ...func(*corev1.Namespace)) *namespace {
 	return ns
 }
 
-// unadmitted lets Functions into a namespace that the webhook would refuse: what
-// the status says of them has to be right as well.
+// unadmitted lets a namespace accept Functions that the webhook would reject, because their status
+// must be correct as well.
 func unadmitted(object *corev1.Namespace) { object.Labels["goless.io/admission"] = "disabled" }
 
 // HandleWarningHeaderWithContext records warnings of the API server.

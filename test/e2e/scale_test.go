@@ -13,8 +13,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Scaling adds and removes pods. It changes no template, so running pods are not recompiled. 0
-// replicas is no pod.
+// Scaling adds and removes pods. It changes no template, so running pods are not recompiled. With 0
+// replicas there are no pods.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

@@ -21,7 +21,7 @@ import (
 func TestSleepCalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	const functions, rounds = 25, 2
-	const longest = 28 * time.Second // 15 for the nodes, some until the next look, and the end of the pod
+	const longest = 28 * time.Second // 15 for the nodes, the rest for the next check and the termination of the pod
 	ns := newNamespace(t)
 	var all []*v1beta1.Function
 	for i := range functions {

@@ -29,7 +29,7 @@ const lasting = 10 * time.Second
 // the operator does not correct it: see noFalseAlarm.
 type alarm struct {
 	said     *v1beta1.Function
-	from, to time.Time // to is zero while it says so
+	from, to time.Time // to is zero while the alarm lasts
 }
 
 func (a alarm) String() string {
@@ -126,7 +126,7 @@ func (s *scene) alarming() bool {
 		return false
 	}
 	if want := *s.fn.Spec.Replicas; s.deployment.Status.Replicas != want || s.deployment.Status.AvailableReplicas != want {
-		return false // some replica is not ready, and what that means is the operator's to say
+		return false // a replica is not ready; only the operator can evaluate that
 	}
 	ready := meta.FindStatusCondition(s.fn.Status.Conditions, v1beta1.ConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue || ready.ObservedGeneration != s.fn.Generation || ready.Reason == v1beta1.ReasonInvalidSpec {

@@ -49,7 +49,7 @@ func TestBusy(t *testing.T) {
 // busy annotates an object repeatedly, until stop is called, which returns the last annotation.
 func (tr *trial) busy(object *unstructured.Unstructured) (stop func() string) {
 	tr.t.Helper()
-	t := tr.t // of now: the case goes on below it
+	t := tr.t // the test at this time; a subtest replaces tr.t
 	tr.behind = object.GetKind() == "Deployment"
 	ctx, cancel := context.WithCancel(t.Context())
 	var written string

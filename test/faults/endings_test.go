@@ -20,7 +20,7 @@ func TestEndings(t *testing.T) {
 	defer func() { quiet(t, over) }()
 	want := named("create").reference(t)
 	for i, s := range []*scenario{named("create"), named("source")} {
-		for k := range 4 { // later ones come as they like
+		for k := range 4 { // the order of later writes varies
 			if !*full && k != 2*i {
 				continue
 			}

@@ -138,7 +138,7 @@ func TestNamespace(t *testing.T) {
 	want := named("create").reference(t)
 	moments := []int{0, 3}
 	if *full {
-		moments = []int{0, 1, 2, 3} // three objects and the first status; later ones come as they like
+		moments = []int{0, 1, 2, 3} // three objects and the first status; the order of later writes varies
 	}
 	for _, k := range moments {
 		t.Run(fmt.Sprintf("before %d %s", k+1, want.writes[k].Verb+" "+want.writes[k].Resource), func(t *testing.T) {

@@ -73,7 +73,7 @@ func quiet(t *testing.T, over []*trial) {
 		window = 30 * time.Second
 	}
 	still := calmed(t, over)
-	time.Sleep(window) // that nothing happens in a time is what is tested
+	time.Sleep(window) // the period in which nothing must be written
 	for _, tr := range over {
 		since := tr.done.Add(stretched(trailing))
 		if tr.done.IsZero() || since.After(still) { // it is not over, or only just

@@ -51,7 +51,7 @@ func (tr *trial) miscounted(d *appsv1.Deployment, at int64) bool {
 func miscounts(d *appsv1.Deployment, sets []appsv1.ReplicaSet) (found []miscount) {
 	type progress struct {
 		namesake  bool // another one of its name was there before
-		open      bool // the last one of found goes on
+		open      bool // the last element of found has not ended
 		corrected bool // the ReplicaSet has reported that it has no pods
 	}
 	known := map[types.UID]*progress{}

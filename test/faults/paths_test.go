@@ -47,7 +47,7 @@ func owned(object *unstructured.Unstructured) (string, error) {
 	}
 	values := map[string]any{}
 	for _, p := range paths {
-		if _, isMap := p.value.(map[string]any); !isMap { // what is in it has a place of its own
+		if _, isMap := p.value.(map[string]any); !isMap { // the fields of a map have their own paths
 			values[p.key] = p.value
 		}
 	}

@@ -35,13 +35,13 @@ type trial struct {
 	slow bool // waits after each step of what users do
 
 	deleted bool // the Function, at least once
-	unowned bool // an object has another owner on purpose
+	unowned bool // the test has given an object another owner
 	outage  bool // the API server was restarted, and at first forbids everything
 	behind  bool // the Deployment's status is late, because it is written constantly
 	decoy   []client.Object
 	from    int       // where in the operator's requests it began
 	begun   time.Time // when the faults began
-	done    time.Time // when all was as it should be; zero before
+	done    time.Time // when the case reached the wanted state; zero before
 
 	measured time.Duration // replaces the time between
 }

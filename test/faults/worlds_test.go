@@ -36,7 +36,7 @@ func enter(t *testing.T) {
 	t.Cleanup(func() {
 		worlds.mu.Lock()
 		defer worlds.mu.Unlock()
-		if !t.Failed() { // what a failure has left may harm others
+		if !t.Failed() { // the leftovers of a failed test may affect another test
 			worlds.free = append(worlds.free, h)
 		}
 	})

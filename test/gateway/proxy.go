@@ -18,10 +18,10 @@ import (
 
 // A rule is the destination of requests for a host and a path.
 type rule struct {
-	host     string // all below it where it begins with *., and every one where it is empty
+	host     string // a wildcard if it begins with *., and any host if it is empty
 	path     string
-	exact    bool          // the path, and not what is below it
-	timeout  time.Duration // 0 for any
+	exact    bool          // the path only, and no paths below it
+	timeout  time.Duration // 0 for none
 	backends []backend
 }
 

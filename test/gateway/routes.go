@@ -121,7 +121,7 @@ func (w *world) rulesOf(route *gatewayv1.HTTPRoute) (all rules, unresolved strin
 			}
 			to.backends = append(to.backends, b)
 		}
-		for _, match := range from.Matches { // of which there is one by default, of everything
+		for _, match := range from.Matches { // by default one that matches everything
 			to.path, to.exact = *match.Path.Value, *match.Path.Type == gatewayv1.PathMatchExact
 			for _, host := range route.Spec.Hostnames {
 				to.host = string(host)

@@ -166,7 +166,7 @@ func (r *release) mirror(chart string) string {
 	}
 	to := ""
 	for _, image := range defaults.Images {
-		if image == "" { // of the mirror, which is none yet
+		if image == "" { // the image of the mirror, which does not exist yet
 			continue
 		}
 		name, _, _ := strings.Cut(image, "@")

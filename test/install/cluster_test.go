@@ -36,7 +36,7 @@ func connect(t *testing.T, kubeconfig, system string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.QPS = -1 // the API server defends itself
+	config.QPS = -1 // the API server limits requests itself
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

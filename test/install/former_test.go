@@ -138,7 +138,7 @@ func TestFieldsStay(t *testing.T) {
 		}
 		after := versions(now[name])
 		for version, schema := range versions(before) {
-			if !strings.Contains(version, "alpha") { // promises nothing
+			if !strings.Contains(version, "alpha") { // alpha versions have no compatibility guarantee
 				for _, difference := range incompatible(version, schema, after[version]) {
 					t.Errorf("%s: %s", name, difference)
 				}

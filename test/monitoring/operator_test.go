@@ -31,7 +31,7 @@ import (
 
 const (
 	good   = "package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {} // %d\n"
-	broken = good + "var _ = Broken\n" // to whom plays the node
+	broken = good + "var _ = Broken\n" // for the simulated node
 	bad    = "package p // %d\n"
 )
 

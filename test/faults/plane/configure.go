@@ -78,7 +78,7 @@ func (p *Plane) configure() error {
 	}
 	p.Config = &rest.Config{
 		Host: p.server, BearerToken: p.tokens[admin], TLSClientConfig: rest.TLSClientConfig{Insecure: true},
-		QPS: -1, // the API server is fair by itself
+		QPS: -1, // the API server limits requests itself
 	}
 	p.Etcd = p.program("etcd",
 		"--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The supervisor writes its process ID to a file that it keeps locked while it runs. The lock
-// shows whether it runs; the process ID alone does not, because another process may have it by
-// now.
+// The supervisor writes its process ID to a file that it keeps locked while it runs. The lock shows
+// whether it runs; the process ID alone does not, because the kernel may have assigned it to
+// another process.
 
 // pidFile returns the path of the supervisor's file.
 func (c cluster) pidFile() string { return filepath.Join(c.checkout.Cache(), "supervisor.pid") }

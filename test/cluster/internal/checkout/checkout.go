@@ -70,11 +70,11 @@ func (c Checkout) Blobs() string { return filepath.Join(c.Cache(), "blobs") }
 // cluster is stopped, and emptied when the next one starts.
 func (c Checkout) Logs() string { return filepath.Join(c.Cache(), "logs") }
 
-// State is the folder of everything that ends with the cluster.
+// State returns the directory of all files that are removed with the cluster.
 func (c Checkout) State() string { return filepath.Join(c.Cache(), "state") }
 
-// Kubeconfig is the file by which kubectl finds the cluster from any shell.
+// Kubeconfig returns the path of the kubeconfig for kubectl on this machine.
 func (c Checkout) Kubeconfig() string { return filepath.Join(c.Cache(), "kubeconfig") }
 
-// Env is the file of export lines that a shell reads to use the cluster.
+// Env returns the path of the script of export lines for users of the cluster.
 func (c Checkout) Env() string { return filepath.Join(c.Cache(), "env") }

@@ -9,7 +9,7 @@ import (
 	"goless.io/test/cluster/internal/checkout"
 )
 
-// newCheckout makes the folders of a checkout.
+// newCheckout creates the directories of a checkout.
 func newCheckout(t *testing.T) checkout.Checkout {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,8 @@ func TestNamesDiffer(t *testing.T) {
 	if a.Name() == b.Name() {
 		t.Errorf("two checkouts have the name %s", a.Name())
 	}
-	// An interface name, the shortest of names that may come of it, has 15.
+	// Names of network interfaces have at most 15 characters, the lowest limit of all uses of the
+	// name.
 	if n := len(a.Name()); n > 15 {
 		t.Errorf("%s has %d characters", a.Name(), n)
 	}

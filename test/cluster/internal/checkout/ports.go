@@ -11,20 +11,20 @@ import (
 	"path/filepath"
 )
 
-// Ports are the two TCP ports of the cluster, the same on the machine's
-// loopback and on the loopback of the cluster's namespace. Image references and
-// kubeconfigs that name them mean the same thing on both sides.
+// Ports are the two TCP ports of the cluster. They are the same on the machine's loopback and on
+// the loopback of the cluster's namespace, so that image references and kubeconfigs are valid on
+// both sides.
 type Ports struct {
 	API      int `json:"api"`
 	Registry int `json:"registry"`
 }
 
-// The ports of clusters lie below the range from which Linux takes the ports of
-// outgoing connections (32768 and up), where one could be taken at any moment.
+// The range of the ports of clusters. It is below the range that Linux uses for outgoing
+// connections (32768 and up), where a port could be taken at any time.
 const firstPort, portCount = 20000, 12000
 
-// ChoosePorts returns the ports of an earlier cluster of this checkout where
-// both are free, other free ones otherwise, and remembers them.
+// ChoosePorts returns the ports of the previous cluster of this checkout if both are free.
+// Otherwise it chooses and stores other free ports.
 func (c Checkout) ChoosePorts(free func(port int) bool) (Ports, error) {
 	if p, err := c.Ports(); err == nil && free(p.API) && free(p.Registry) {
 		return p, nil
@@ -43,8 +43,8 @@ func (c Checkout) ChoosePorts(free func(port int) bool) (Ports, error) {
 	return p, os.WriteFile(c.portsFile(), data, 0o644)
 }
 
-// Ports returns the remembered ports. The error is fs.ErrNotExist where no
-// cluster of this checkout ever ran.
+// Ports returns the stored ports. The error is fs.ErrNotExist if no cluster of this checkout has
+// run.
 func (c Checkout) Ports() (Ports, error) {
 	data, err := os.ReadFile(c.portsFile())
 	if err != nil {
@@ -60,7 +60,7 @@ func (c Checkout) Ports() (Ports, error) {
 	return p, nil
 }
 
-// pick walks the range once, from a place that the path of the checkout gives.
+// pick searches the range once, starting at a port derived from the path of the checkout.
 func (c Checkout) pick(free func(port int) bool) (Ports, error) {
 	sum := sha256.Sum256([]byte(c.Root))
 	start := int(binary.BigEndian.Uint32(sum[:4]) % portCount)

@@ -12,27 +12,27 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// The folders and files of this machine that go into the static base. Debian's
-// packages ca-certificates and tzdata bring them.
+// The directories and files of this machine that are copied to the static base image. They come
+// from Debian's packages ca-certificates and tzdata.
 const (
 	certificates = "/etc/ssl/certs/ca-certificates.crt"
 	timeZones    = "/usr/share/zoneinfo"
 )
 
-// The names of the images that Push makes, below the address of a registry.
+// The names of the images that Push creates, relative to the address of a registry.
 const (
 	staticName = "/base/static:latest"
 	pauseName  = "/base/pause:latest"
 )
 
-// StaticRef is the reference of the base for static programs.
+// StaticRef returns the reference of the base image for static programs.
 func StaticRef(registry string) string { return registry + staticName }
 
-// PauseRef is the reference of the image that holds a pod's namespaces.
+// PauseRef returns the reference of the pause image, which holds a pod's namespaces open.
 func PauseRef(registry string) string { return registry + pauseName }
 
-// Push makes both images and pushes them to the registry at an address such as
-// 127.0.0.1:5000. The pause image runs the given static program.
+// Push creates both images and pushes them to the registry at an address such as 127.0.0.1:5000.
+// The pause image runs the given static program.
 func Push(registry, pauseProgram string) error {
 	static, err := staticIndex()
 	if err != nil {
@@ -59,8 +59,8 @@ func push[T any](reference string, content T, write func(name.Reference, T, ...r
 	return nil
 }
 
-// staticIndex has the static base for every architecture that images are made
-// for, not only the one that runs here.
+// staticIndex returns the static base image for every architecture for which images are built, not
+// only for that of this machine.
 func staticIndex() (v1.ImageIndex, error) {
 	files, err := staticFiles()
 	if err != nil {
@@ -85,7 +85,7 @@ func staticIndex() (v1.ImageIndex, error) {
 	return index, nil
 }
 
-// staticFiles are what a static program expects of a system.
+// staticFiles returns the files that a static program expects.
 func staticFiles() (*layer, error) {
 	files := newLayer()
 	for _, f := range []struct{ name, content string }{
@@ -118,7 +118,7 @@ func pauseImage(program string) (v1.Image, error) {
 	return image(files, runtime.GOARCH, v1.Config{User: "65535:65535", Entrypoint: []string{"/pause"}})
 }
 
-// image is an image of one layer.
+// image returns an image with one layer.
 func image(files *layer, arch string, config v1.Config) (v1.Image, error) {
 	layer, err := files.build()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"goless.io/test/cluster/internal/progress"
 )
 
-// lines is a writer that hands on each line.
+// lines is a writer that sends each line to a channel.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
