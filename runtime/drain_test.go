@@ -140,8 +140,8 @@ func ask(t *testing.T, conn net.Conn, r *bufio.Reader) (closing bool) {
 }
 
 // Clients that send requests on reused connections without a pause lose none of them when the
-// server drains. Over HTTP/1.1 this must hold without a retry: a POST with a body that cannot
-// be read again is not retried. Over HTTP/2, GOAWAY tells the client which streams to retry.
+// server drains. Over HTTP/1.1 this must hold without a retry: a POST with a body that cannot be
+// read again is not retried. Over HTTP/2, GOAWAY identifies the streams to retry.
 func TestDrainUnderLoad(t *testing.T) {
 	t.Run("HTTP1", func(t *testing.T) {
 		testDrainUnderLoad(t, func() *http.Client { return &http.Client{Transport: new(http.Transport)} },
