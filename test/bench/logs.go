@@ -42,7 +42,7 @@ var (
 	auditStamp      = stamp{regexp.MustCompile(`"stageTimestamp":"([^"]+)"`), time.RFC3339Nano, time.Parse}
 	containerdStamp = stamp{regexp.MustCompile(`^time="([^"]+)"`), time.RFC3339Nano, time.Parse}
 	kubeletStamp    = stamp{regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+)`), "0102 15:04:05.000000", thisYear}
-	containerStamp  = stamp{regexp.MustCompile(`^(\S+) `), time.RFC3339Nano, time.Parse} // as the API returns it when asked for times
+	containerStamp  = stamp{regexp.MustCompile(`^(\S+) `), time.RFC3339Nano, time.Parse} // as the API returns it with timestamps
 )
 
 // thisYear parses a local time without a year.

@@ -24,7 +24,7 @@ import (
 
 const (
 	someFunctions = 1000
-	manyFunctions = 5000 // only if asked for
+	manyFunctions = 5000 // only in a full run
 
 	// turn is the number of Functions that each of the two creates before the other one
 	// continues.
@@ -49,7 +49,7 @@ func measureOperator(ctx context.Context, s *session) error {
 	for _, step := range []struct {
 		name, what string
 		rows       []string
-		long       bool // only if everything is asked for
+		long       bool // only in a full run
 		do         func(context.Context) error
 	}{
 		{"create", "1000 Functions by a plain client and by the operator", []string{"operator.create1000"}, false, f.create},

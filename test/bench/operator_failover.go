@@ -62,7 +62,7 @@ func (f *fleet) failoverOnce(ctx context.Context, pair [2]*plane.Process, end fu
 	if err := pair[1].Start(); err != nil {
 		return 0, err
 	}
-	time.Sleep(3 * time.Second) // the second one asks for the lease every two seconds
+	time.Sleep(3 * time.Second) // the second one tries to acquire the lease every two seconds
 	began := time.Now()
 	end(pair[0])
 	first, err := f.firstWrite(ctx, 2*n+1)

@@ -39,7 +39,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	server := ns.startPrometheus(forward(t, ns.name, "service/"+fn.ServiceName(), "metrics"))
 
 	const good, missing = 5, 3
-	for range good - 1 { // ns.answers asked once at least
+	for range good - 1 { // ns.answers has sent at least one request
 		ns.call("POST", url(fn), "")
 	}
 	for range missing {

@@ -73,7 +73,7 @@ func startProbe(ctx context.Context) (*probe, error) {
 
 func (p *probe) remove() {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
-	_ = cluster.Delete(context.Background(), namespace) // the next run makes its own
+	_ = cluster.Delete(context.Background(), namespace) // the next run creates its own
 }
 
 // request sends a request to the probe itself, through the API server.

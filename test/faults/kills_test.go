@@ -36,7 +36,7 @@ func TestKills(t *testing.T) {
 		writes := func() bool {
 			return slices.ContainsFunc(line.Requests(from), func(r wire.Request) bool { return r.Write() && r.Namespace == over[i].ns })
 		}
-		midway := kill%2 == 0 // the others hit one that has only just begun, or is done
+		midway := kill%2 == 0 // the other kills occur when the operator has just begun, or is done
 		if midway {
 			kind, moment = 2, 150
 		}

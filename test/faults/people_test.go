@@ -17,8 +17,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// meddling are changes of the objects of a running Function by users. At the end, the Function
-// is as before, or as its spec says.
+// meddling are changes of the objects of a running Function by users. At the end, the Function is
+// as before, or matches its spec.
 var meddling = []struct {
 	name string
 	do   func(*trial)

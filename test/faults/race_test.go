@@ -18,14 +18,14 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// races are writes before whose arrival another client is faster. The object of the write has
-// been replaced by another one of the same name.
+// races are writes that arrive after another client has created an object of the same name in place
+// of the written one.
 var races = []struct {
 	name           string
 	prepare, act   func(*trial)
 	verb, resource string
 	kind           string // of the new object
-	reason         string // Ready's while it is there; empty where the Function can do without
+	reason         string // of Ready while it exists; empty if the Function does not need the name
 }{
 	{"create Deployment", nothing, func(tr *trial) { tr.create() }, "apply", "deployments", "Deployment", v1beta1.ReasonNotOwned},
 	{"create Service", nothing, func(tr *trial) { tr.create() }, "apply", "services", "Service", v1beta1.ReasonServiceConflict},

@@ -19,7 +19,7 @@ type pool struct {
 	of   map[string]*harness // by the name of the test
 }
 
-// enter gives a control plane to a test and its subtests, and makes the test parallel.
+// enter assigns a control plane to a test and its subtests, and makes the test parallel.
 func enter(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -52,7 +52,7 @@ func (p *pool) take() (*harness, error) {
 		return h, nil
 	}
 	p.mu.Unlock()
-	h, err := p.start() // half a minute: not while others wait for the mutex
+	h, err := p.start() // takes half a minute, and so runs without the mutex
 	if err != nil {
 		return nil, err
 	}

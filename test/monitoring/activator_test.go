@@ -122,10 +122,10 @@ func (s sleeper) pods(ctx context.Context) ([]corev1.Pod, error) {
 func (s sleeper) address(ctx context.Context) {
 	here := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"podIP":"127.0.0.1","podIPs":[{"ip":"127.0.0.1"}]}}`))
 	for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
-		pods, _ := s.pods(ctx) // none, or the next time
+		pods, _ := s.pods(ctx) // empty after an error; retried
 		for i := range pods {
 			if pods[i].Status.PodIP == "" {
-				_ = s.Status().Patch(ctx, &pods[i], here) // or the next time
+				_ = s.Status().Patch(ctx, &pods[i], here) // retried
 			}
 		}
 	}
