@@ -161,13 +161,13 @@ func TestClassWithInvalidSelector(t *testing.T) {
 // A class that becomes the default one, and every change of it, reaches its functions one after
 // another where they are few, and says how far it is. Functions of other namespaces stay as
 // they are, and so do all when the class goes.
-func TestClassInWaves(t *testing.T) {
+func TestStagedRollout(t *testing.T) {
 	namespace := apiservertest.NewNamespace(t, cluster)
-	relabel(t, namespace, "waves")
+	relabel(t, namespace, "rollouts")
 	var all []*v1beta1.Function
 	for i := range 3 {
-		fn := create(t, fmt.Sprintf("wave-%d", i), func(fn *v1beta1.Function) {
-			fn.Namespace, fn.Spec.Service = namespace, fmt.Sprintf("wave-%d", i)
+		fn := create(t, fmt.Sprintf("rollout-%d", i), func(fn *v1beta1.Function) {
+			fn.Namespace, fn.Spec.Service = namespace, fmt.Sprintf("rollout-%d", i)
 		})
 		serve(t, fn)
 		all = append(all, fn)
@@ -176,7 +176,7 @@ func TestClassInWaves(t *testing.T) {
 	serve(t, other)
 	stays := await(t, other, other.Name, &appsv1.Deployment{}, nil).Generation
 
-	class := newClass(t, "waves", func(class *v1beta1.FunctionClass) {
+	class := newClass(t, "rollouts", func(class *v1beta1.FunctionClass) {
 		class.Annotations = map[string]string{v1beta1.DefaultClassAnnotation: "true"}
 		class.Spec.PriorityClassName = "first"
 	})
