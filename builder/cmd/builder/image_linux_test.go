@@ -32,7 +32,7 @@ type image struct {
 func newImage(t *testing.T) *image {
 	t.Helper()
 	kodata := buildtest.Image(t)
-	root, err := os.MkdirTemp("", "goless-image-") //nolint:usetesting // nobody else may enter the parent of t.TempDir
+	root, err := os.MkdirTemp("", "goless-image-") //nolint:usetesting // other users cannot enter the parent of t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

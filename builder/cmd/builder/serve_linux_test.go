@@ -21,7 +21,7 @@ func TestClean(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of another user")
 	}
-	store, err := os.MkdirTemp("", "goless-store-") //nolint:usetesting // nobody else may enter the parent of t.TempDir
+	store, err := os.MkdirTemp("", "goless-store-") //nolint:usetesting // other users cannot enter the parent of t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
