@@ -6,13 +6,14 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// What is left out has a default, also where no schema has filled it in.
+// Omitted fields have their default, also if the API server did not apply the defaults of the
+// schema.
 func TestBounds(t *testing.T) {
 	n := func(n int32) *int32 { return &n }
 	for name, test := range map[string]struct {
 		spec        v1beta1.FunctionSpec
 		least, most int32
-		fixed       int32 // -1 where it depends on the load
+		fixed       int32 // -1 if it depends on the load
 		sleeps      bool
 	}{
 		"Nothing":     {v1beta1.FunctionSpec{}, 1, 1, 1, false},

@@ -10,7 +10,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// One Function that no operator understands does not hide the others.
+// A Function whose spec cannot be decoded does not prevent the rest of a list from being decoded.
 func TestUnreadable(t *testing.T) {
 	for name, spec := range map[string]string{
 		"Word": `{"function":"a","replicas":"many"}`, "Huge": `{"replicas":1099511627776}`,
@@ -37,7 +37,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// What is written is what was read.
+// A Function is equal to itself after it is encoded and decoded, except for spec.Unreadable, which
+// is not encoded.
 func TestReadable(t *testing.T) {
 	fn := v1beta1.Function{Spec: v1beta1.FunctionSpec{Function: "a", Replicas: new(int32(0)), Unreadable: "not written"}}
 	text, err := json.Marshal(&fn)

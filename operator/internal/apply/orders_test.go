@@ -18,16 +18,15 @@ import (
 	"goless.io/operator/internal/plan"
 )
 
-// unreachable is an API server that does not answer, so that no order reaches a build
-// service.
+// unreachable is an API server that does not respond, so that no order reaches the build service.
 type unreachable struct{ client.Client }
 
 func (unreachable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errors.New("the API server does not answer")
 }
 
-// A plan that could not be decided names no orders. Those that were sent stay: ending them
-// would throw away builds that are under way.
+// A plan with DeploymentErr lists no orders. The orders that were sent are kept: canceling them
+// would discard builds in progress.
 func TestOrdersStayWhileUndecided(t *testing.T) {
 	orders := buildclient.New(&buildclient.Service{Live: unreachable{}, Client: unreachable{}})
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f"}}

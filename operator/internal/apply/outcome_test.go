@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The message advises to delete an object only where no controller would create it again.
+// The message suggests deleting an object only if no controller would create it again.
 func TestNotOwned(t *testing.T) {
 	for _, test := range []struct {
 		err  notOwnedError

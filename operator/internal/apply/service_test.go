@@ -23,8 +23,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// refusing is an API server that refuses to change Deployments, if it is told to, and keeps what a Service
-// becomes.
+// refusing is an API server that rejects changes of Deployments if refuses is set, and stores the
+// patch of a Service in service.
 type refusing struct {
 	client.Client
 	refuses bool
@@ -43,8 +43,8 @@ func (r *refusing) Patch(_ context.Context, object client.Object, patch client.P
 	return nil
 }
 
-// The activator takes the requests of a function, by the annotation of its Service, until the Deployment
-// has been changed to one that does.
+// If a function no longer sleeps, its Service keeps the annotation that makes the activator receive
+// the requests until the Deployment is applied.
 func TestSleepAfterLeavesLast(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f", UID: "uid"}}
 	fn.Spec.Function, fn.Spec.Replicas = "package p\n", new(int32(1))

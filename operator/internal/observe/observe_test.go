@@ -23,13 +23,13 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// of is the metadata of something that runs a revision.
+// of returns the metadata of an object that runs a revision.
 func of(revision string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Labels: map[string]string{desired.RevisionLabel: revision}}
 }
 
-// A revision runs as long as a ReplicaSet has or wants pods of it, or there is a pod,
-// whoever that belongs to.
+// A revision is in use while a ReplicaSet has or wants pods of it, or a pod of it exists, whoever
+// owns that pod.
 func TestRunning(t *testing.T) {
 	s := &Snapshot{RevisionsInUse: map[string]bool{}}
 	s.running([]appsv1.ReplicaSet{
@@ -42,8 +42,8 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// The source of a former revision is the one whose content has that revision: anybody can
-// write another one under its name.
+// The source of a previous revision is used only if its content has that revision: any user with
+// access to ConfigMaps can store another source under its name.
 func TestRevision(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "f"}}
 	fn.Spec.Function = "latest"
@@ -61,8 +61,8 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// While sources cannot be read, those are valid that were valid before, by the status. Of others
-// nobody knows.
+// While sources cannot be read, a source is valid if the status lists it as the latest valid one.
+// For any other source, the check returns an error.
 func TestUnreadSource(t *testing.T) {
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer busy.Close()
@@ -86,7 +86,7 @@ func TestUnreadSource(t *testing.T) {
 	}
 }
 
-// TestLoader loads a source twice. It is not kept in between, not even where it was read before.
+// TestLoader loads a source twice. Each call reads it from the API server: sources are not cached.
 func TestLoader(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "f", UID: "uid"}}
 	fn.Spec.Function = "latest"
@@ -120,7 +120,7 @@ func (o *oneFunction) Get(_ context.Context, key client.ObjectKey, into client.O
 	return apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("configmaps").GroupResource(), key.Name)
 }
 
-// What the activator does is read from slices of the Function's own Services alone.
+// The state of the activator is read only from EndpointSlices of the Function's own Services.
 func TestActivatorOf(t *testing.T) {
 	slice := func(owner types.UID, endpoints int, annotations map[string]string) discoveryv1.EndpointSlice {
 		return discoveryv1.EndpointSlice{
@@ -149,7 +149,7 @@ func TestActivatorOf(t *testing.T) {
 	}
 }
 
-// An orphan has the labels of the Function, no owner at all, and fields that the operator has applied.
+// An orphan has the labels of the Function, no owner, and fields applied by the operator.
 func TestOrphans(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "f", UID: "1"}}
 	entry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource string) []metav1.ManagedFieldsEntry {

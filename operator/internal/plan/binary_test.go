@@ -11,8 +11,8 @@ import (
 	"goless.io/operator/internal/plan"
 )
 
-// TestDoubtOrders has pods that may be fetching a binary which the build service has lost, and pods
-// that are not, such as those that wait for a node. Only for the former it is ordered again.
+// Orders are doubted for pods that may be fetching a binary that the build service has lost, and
+// not for other pods, such as pods that are not scheduled yet.
 func TestDoubtOrders(t *testing.T) {
 	ended := func(code int32) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}

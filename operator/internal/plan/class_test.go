@@ -10,8 +10,9 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// A function gets its class, or a change of it, in its turn. What its author changes waits for
-// nobody, and a function that has lost its class keeps what that gave it.
+// A class, or a change of it, is applied when the staged rollout admits the function. Changes of
+// the spec are applied at once. A function whose class was removed keeps the values of the class
+// until it is rolled out again.
 func TestClasses(t *testing.T) {
 	old, now := &v1beta1.FunctionClassSpec{PriorityClassName: "old"}, &v1beta1.FunctionClassSpec{PriorityClassName: "now"}
 	edit := func(fn *v1beta1.Function) { fn.Spec.Concurrency = 1 }
@@ -21,7 +22,7 @@ func TestClasses(t *testing.T) {
 		waits         bool
 		change        func(*v1beta1.Function)
 		rollout       settings.Rollout
-		want          string // the priority
+		want          string // the PriorityClass of the pods
 	}{
 		"Same":           {before: now, after: now, want: "now"},
 		"Changed":        {before: old, after: now, want: "now"},
@@ -55,7 +56,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// priority is that of a Deployment's pods, and the hash of their class.
+// priority returns the PriorityClass of a Deployment's pods and the hash of their FunctionClass.
 func priority(d *appsv1ac.DeploymentApplyConfiguration) (name, class string) {
 	if p := d.Spec.Template.Spec.PriorityClassName; p != nil {
 		name = *p

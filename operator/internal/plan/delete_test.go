@@ -15,8 +15,8 @@ import (
 	"goless.io/operator/internal/observe"
 )
 
-// Of the sources that nothing starts from the newest ones stay; of two that are as old,
-// the one whose name comes first. The latest valid source stays while the latest is invalid.
+// Of the sources that are not in use, the newest are kept; sources of the same age are ordered by
+// name. The latest valid source is kept while the latest source is invalid.
 func TestUnneeded(t *testing.T) {
 	var fn v1beta1.Function
 	fn.Name = "f"

@@ -38,7 +38,7 @@ var (
 	binary = &desired.Binary{Service: "https://build", Key: "key", Capability: "capability", PublicKey: "public"}
 )
 
-// scene is what a case begins with: a Function, and what there is of it.
+// scene is the initial state of a test case: a Function and a Snapshot of its objects.
 type scene struct {
 	*testing.T
 
@@ -47,7 +47,7 @@ type scene struct {
 	seen     *observe.Snapshot
 }
 
-// begin is a scene with a Function that has a source, and nothing else.
+// begin returns a scene with a Function that has a source, and no other objects.
 func begin(t *testing.T, s settings.Settings, source string) *scene {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f", UID: "uid", Generation: 1}}
 	fn.Spec.Function, fn.Spec.Replicas = source, new(int32(1))
@@ -58,13 +58,13 @@ func begin(t *testing.T, s settings.Settings, source string) *scene {
 	}}
 }
 
-// change gives the Function another source.
+// change replaces the source of the Function.
 func (s *scene) change(source string) *scene {
 	return s.with(func(fn *v1beta1.Function) { fn.Spec.Function = source })
 }
 
-// deployed lets there be a Deployment of the Function's source, with a binary or compiled
-// in the pod, of whose replicas some are ready.
+// deployed adds a Deployment of the Function's source, with a binary, or compiled in the pod if
+// with is nil. ready is the number of its ready replicas.
 func (s *scene) deployed(with *desired.Binary, ready int32) *scene {
 	s.Helper()
 	s.seen.OwnedFields = desired.Deployment(s.fn, s.settings, s.seen.Values.Hash, with)
@@ -82,7 +82,7 @@ func (s *scene) deployed(with *desired.Binary, ready int32) *scene {
 	return s
 }
 
-// serving lets the Function's source run as well, and the status tell of it.
+// serving adds a Deployment like deployed, and reports its revision as ready in the status.
 func (s *scene) serving(with *desired.Binary, ready int32) *scene {
 	s.Helper()
 	s.deployed(with, ready)
@@ -99,7 +99,7 @@ func (s *scene) serving(with *desired.Binary, ready int32) *scene {
 	return s
 }
 
-// with changes the rest of the spec.
+// with changes the spec or the status of the Function.
 func (s *scene) with(change func(*v1beta1.Function)) *scene {
 	change(s.fn)
 	s.fn.Generation++
@@ -107,30 +107,30 @@ func (s *scene) with(change func(*v1beta1.Function)) *scene {
 	return s
 }
 
-// under is the same scene with another configuration of the operator.
+// under changes the configuration of the operator.
 func (s *scene) under(settings settings.Settings) *scene {
 	s.settings = settings
 	s.seen.Verdict = validation.Function(s.fn, settings)
 	return s
 }
 
-// own makes an object one of the Function's.
+// own makes the Function the owner of an object.
 func (s *scene) own(obj metav1.Object, name string) {
 	obj.SetName(name)
 	obj.SetUID("object")
 	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "goless.io/v1beta1", Kind: "Function", Name: "f", UID: "uid", Controller: new(true)}})
 }
 
-// answer lets the build service say something of the Function's source.
+// answer sets the answer of the build service for the Function's source.
 func (s *scene) answer(a buildclient.Answer) *scene { return s.answerOf(s.fn.Spec.Function, a) }
 
-// answerOf lets it say something of another source.
+// answerOf sets the answer of the build service for another source.
 func (s *scene) answerOf(source string, a buildclient.Answer) *scene {
 	s.seen.Answers[desired.SummaryOf(source).SHA256] = a
 	return s
 }
 
-// pod lets a pod of the Deployment be there.
+// pod adds a pod of the Deployment.
 func (s *scene) pod(container corev1.ContainerStatus) *scene {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: s.seen.Deployment.Spec.Template.Labels}}
 	container.Name = desired.FunctionContainer
@@ -153,7 +153,7 @@ func (s *scene) plan() *plan.Plan {
 	return p
 }
 
-// ordered are the revisions that a plan orders.
+// ordered returns the revisions that a plan orders.
 func ordered(p *plan.Plan) (revisions []string) {
 	for _, fn := range p.Orders {
 		revisions = append(revisions, desired.LatestRevision(fn))
@@ -168,8 +168,8 @@ func deleted(p *plan.Plan) (names []string) {
 	return names
 }
 
-// A PodDisruptionBudget goes with the replicas that it was for, be it that the ceilings of the
-// cluster take them.
+// The PodDisruptionBudget is deleted when the function has only one replica left, also if a lower
+// maximum of the cluster is the reason.
 func TestBudgetOfOneReplica(t *testing.T) {
 	one := inPod
 	one.Function.MaxReplicas = 1
@@ -185,8 +185,8 @@ func TestBudgetOfOneReplica(t *testing.T) {
 	}
 }
 
-// The Deployment that is planned, by its revision, its binary and its replicas, and what
-// is ordered for it.
+// Each case lists the revision, the binary and the replicas of the planned Deployment, and the
+// revisions to order.
 func TestDeployment(t *testing.T) {
 	report := []byte(`{"reason":"Built"}`)
 	broken := []byte(`{"reason":"CompileFailed"}`)
@@ -195,12 +195,12 @@ func TestDeployment(t *testing.T) {
 	scale := func(n int32) func(*v1beta1.Function) {
 		return func(fn *v1beta1.Function) { fn.Spec.Replicas = &n }
 	}
-	steady := func() *scene { // two of three replicas are ready, and the service compiles to something else by now
+	steady := func() *scene { // two of three replicas are ready, and the service has built another binary
 		return begin(t, shared, first).with(scale(3)).serving(binary, 2).answer(rebuilt)
 	}
 	for name, test := range map[string]struct {
 		scene    *scene
-		revision string // empty for no Deployment
+		revision string // source; empty for no Deployment
 		binary   *desired.Binary
 		replicas int32
 		ordered  []string
@@ -249,7 +249,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// While the build service has not answered, pods that have a binary of the source need not wait for it.
+// Pods that have a binary of the source do not wait for the answer of the build service.
 func TestRunning(t *testing.T) {
 	for name, test := range map[string]struct {
 		scene *scene
@@ -266,12 +266,13 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// A failed build of a source whose binary pods already run is reported only if they cannot fetch that
-// binary: after an upgrade of the build service it says nothing of what serves.
+// A failed rebuild of a source whose binary is already running is reported only if pods cannot
+// fetch that binary. Otherwise, such as after an upgrade of the build service, the failure does not
+// affect the running function.
 func TestReportOfARebuild(t *testing.T) {
 	for _, reason := range []string{"CompileFailed", "BuildFailed"} {
 		report := []byte(`{"reason":"` + reason + `"}`)
-		scaled := func(ready int32) *scene { // between two sizes
+		scaled := func(ready int32) *scene { // being scaled to three replicas
 			three := func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(3)) }
 			return begin(t, shared, first).with(three).serving(binary, ready).answer(buildclient.Answer{Report: report})
 		}
@@ -299,21 +300,20 @@ var fetchFailed = corev1.ContainerStatus{LastTerminationState: corev1.ContainerS
 	Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "not known here"},
 }}
 
-// inService moves the build of a Function to the build service.
+// inService selects the build service in the spec of a Function.
 func inService(fn *v1beta1.Function) {
 	fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildShared}
 }
 
-// failed is a status of before the build service has tried once more.
+// failed sets the status after a failed build, before the build service has tried again.
 func failed(fn *v1beta1.Function) {
 	fn.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionBuilt, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonBuildFailed}}
 }
 
-// unreported is a status of before the build service has said how the build went.
+// unreported sets the status before the report of the build is copied to it.
 func unreported(fn *v1beta1.Function) { fn.Status.Build = nil }
 
-// wantDeployment holds a Deployment against the source that it should run; none where
-// that is empty.
+// wantDeployment compares a Deployment with the source that it should run; empty for no Deployment.
 func wantDeployment(t *testing.T, d *appsv1ac.DeploymentApplyConfiguration, source string, binary *desired.Binary, replicas int32) {
 	t.Helper()
 	if d == nil || source == "" {
@@ -333,8 +333,8 @@ func wantDeployment(t *testing.T, d *appsv1ac.DeploymentApplyConfiguration, sour
 	}
 }
 
-// While the source is refused and the last valid one is lost, what runs is scaled and
-// keeps its Service, and nothing else is written.
+// While the source is invalid and the last valid source is lost, the running Deployment is scaled
+// and keeps its Service. No other object is applied.
 func TestLostSource(t *testing.T) {
 	s := begin(t, inPod, first).serving(nil, 1).change(refused)
 	s.seen.Sources, s.fn.Spec.Replicas = nil, new(int32(3))
@@ -353,7 +353,7 @@ func TestLostSource(t *testing.T) {
 	}
 }
 
-// A spec that is refused changes nothing, and deletes nothing that it does not ask for.
+// If the spec is invalid, no object is applied or deleted.
 func TestRefusedSpec(t *testing.T) {
 	s := begin(t, inPod, first).serving(nil, 1)
 	s.own(s.seen.Budget, "f")
@@ -365,8 +365,8 @@ func TestRefusedSpec(t *testing.T) {
 	}
 }
 
-// Values that cannot be read are those that the pods have. Without any, nobody can say
-// what the pods should be, and all else goes on.
+// While the values of the environment cannot be read, the Deployment keeps its hash of the values.
+// A Deployment without such a hash is not planned, but the other objects are.
 func TestUnreadValues(t *testing.T) {
 	s := begin(t, inPod, first)
 	s.seen.Values.Hash = "before"
@@ -384,7 +384,7 @@ func TestUnreadValues(t *testing.T) {
 	}
 }
 
-// Where the source cannot be read nothing is done.
+// If the source cannot be read, nothing is planned.
 func TestUnchecked(t *testing.T) {
 	s := begin(t, inPod, first).serving(nil, 1)
 	s.seen.CheckErr = errors.New("unreadable")
@@ -393,8 +393,8 @@ func TestUnchecked(t *testing.T) {
 	}
 }
 
-// A former Service goes when the new one is there, and the NetworkPolicy where somebody
-// else's selects the pods.
+// A previous Service is deleted when the new one exists. The NetworkPolicy is deleted if another
+// owner's policy selects the pods.
 func TestDeletions(t *testing.T) {
 	s := begin(t, inPod, first).serving(nil, 1)
 	var former corev1.Service
@@ -422,7 +422,7 @@ func TestDeletions(t *testing.T) {
 	labelled.PodMetadataPrefixes = []string{"team.example.com/"}
 	s = begin(t, labelled, first).with(func(fn *v1beta1.Function) { fn.Labels = map[string]string{"team.example.com/name": "blue"} }).serving(nil, 1)
 	s.own(s.seen.NetworkPolicy, "policy")
-	s.seen.OwnedFields.Spec.Template.Annotations = nil // nobody knows the values of before
+	s.seen.OwnedFields.Spec.Template.Annotations = nil // the previous values are unknown
 	s.seen.ValuesErr = errors.New("unreadable")
 	s.seen.ForeignPolicies = []networkingv1.NetworkPolicy{{Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: s.fn.Labels}}}}
 	if p := s.plan(); p.Deployment != nil || p.NetworkPolicy != nil {
@@ -430,9 +430,9 @@ func TestDeletions(t *testing.T) {
 	}
 }
 
-// What the operator brings by itself restarts no function that has been built, unless its
-// image cannot be pulled any more, or somebody asks for it. What restarts it anyway takes
-// the new images along.
+// New images and settings of the operator do not restart a function that is built, unless its image
+// can no longer be pulled or the user requests an upgrade. A restart for another reason also
+// applies them.
 func TestNewImages(t *testing.T) {
 	next := inPod
 	next.Images, next.Build.Timeout = settings.Images{Builder: "builder:2", Function: "launcher:2"}, metav1.Duration{Duration: 7}
@@ -476,8 +476,8 @@ func images(d *appsv1ac.DeploymentApplyConfiguration) (images []string) {
 	return images
 }
 
-// What exceeds the ceilings is applied as far as they allow, and told. A ceiling that comes
-// later takes replicas, and no memory from pods that run.
+// Values above the maximums of the cluster are reduced to them and reported. A maximum that is
+// lowered later reduces the replicas of a running function, but not its memory.
 func TestCeilings(t *testing.T) {
 	s := inPod
 	s.Function.MaxReplicas, s.Function.MaxResources.Memory = 5, new(resource.MustParse("2Gi"))
@@ -518,14 +518,15 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// Several replicas have a budget for disruptions, unless the administrator wants none.
+// A function with more than one replica has a PodDisruptionBudget unless the administrator has
+// disabled it.
 func TestBudget(t *testing.T) {
 	without := inPod
 	without.NoDisruptionBudgets = true
 	for name, test := range map[string]struct {
 		replicas int32
 		settings settings.Settings
-		most     int32 // of scaling; 0 for none
+		most     int32 // spec.scaling.max; 0 for no spec.scaling
 		want     bool
 	}{
 		"One": {1, inPod, 0, false}, "Several": {2, inPod, 0, true}, "Unwanted": {2, without, 0, false},
@@ -542,7 +543,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// What pods of an older revision wait for is ordered as well.
+// A revision that pods of an older ReplicaSet are waiting for is ordered, too.
 func TestOrdersForReplicaSets(t *testing.T) {
 	s := begin(t, shared, first).serving(binary, 1)
 	older := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Labels: s.seen.Deployment.Spec.Template.Labels}}

@@ -16,7 +16,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// scaling is a change of spec.scaling; most is left out where it is 0.
+// scaling returns a change of spec.scaling; max is not set if most is 0.
 func scaling(least, most int32) func(*v1beta1.Function) {
 	return func(fn *v1beta1.Function) {
 		fn.Spec.Scaling = &v1beta1.Scaling{Min: &least}
@@ -30,8 +30,8 @@ func replicas(n int32) func(*v1beta1.Function) {
 	return func(fn *v1beta1.Function) { fn.Spec.Replicas = &n }
 }
 
-// rolledOut is a scene with a Function that serves, whose rollout is over, and whose number of
-// replicas somebody else has set.
+// rolledOut returns a scene with a serving Function whose rollout is complete. Another owner has
+// set its number of replicas to now.
 func rolledOut(t *testing.T, least, most, now int32) *scene {
 	t.Helper()
 	s := begin(t, inPod, first).with(scaling(least, most)).serving(nil, 1)
@@ -46,7 +46,8 @@ func rolledOut(t *testing.T, least, most, now int32) *scene {
 	return s
 }
 
-// woken is a scene with a Function that has slept, has got another source, and starts.
+// woken returns a scene with a Function whose source was changed while it slept, and which is
+// waking up.
 func woken(t *testing.T, pods ...corev1.Pod) *scene {
 	t.Helper()
 	s := rolledOut(t, 0, 0, 1).change(second)
@@ -55,7 +56,7 @@ func woken(t *testing.T, pods ...corev1.Pod) *scene {
 	return s
 }
 
-// revalued is a scene with a Function that sleeps, and whose ConfigMaps have changed.
+// revalued returns a scene with a sleeping Function whose ConfigMaps have changed.
 func revalued(t *testing.T, values string) *scene {
 	t.Helper()
 	s := begin(t, inPod, first)
@@ -69,15 +70,15 @@ func revalued(t *testing.T, values string) *scene {
 	return s
 }
 
-// starting is a pod that was made before the snapshot was taken.
+// starting returns a pod that was created age before the time of the Snapshot.
 func starting(age time.Duration, change func(*corev1.Pod)) corev1.Pod {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
 	change(&pod)
 	return pod
 }
 
-// The number of replicas is applied where it does not depend on the load, and otherwise set
-// where the operator has owned it, or nobody else would set it.
+// The number of replicas is applied if it does not depend on the load. Otherwise the operator sets
+// it only if it owned the number before, if the number is out of bounds, or to wake the function.
 func TestScaling(t *testing.T) {
 	ceiling := inPod
 	ceiling.Function.MaxReplicas = 5
@@ -106,8 +107,8 @@ func TestScaling(t *testing.T) {
 	valued := func(values string) *scene { return revalued(t, values) }
 	for name, test := range map[string]struct {
 		scene           *scene
-		applied, scaled int32 // none for not at all
-		most            int32 // of the HorizontalPodAutoscaler; 0 for none
+		applied, scaled int32 // none if it is not set
+		most            int32 // maxReplicas of the HorizontalPodAutoscaler; 0 for none
 		hold            time.Duration
 	}{
 		"Without":          {begin(t, inPod, first).with(replicas(3)).serving(nil, 3), 3, none, 0, 0},
@@ -180,7 +181,7 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// rivalled has HorizontalPodAutoscalers of other owners that scale the Deployment.
+// rivalled adds HorizontalPodAutoscalers of other owners that scale the Deployment.
 func rivalled(s *scene) *scene {
 	for _, name := range []string{"theirs", "keda-hpa-f"} {
 		s.seen.ForeignAutoscalers = append(s.seen.ForeignAutoscalers, autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -189,7 +190,8 @@ func rivalled(s *scene) *scene {
 	return s
 }
 
-// A HorizontalPodAutoscaler of another owner is named, also while the spec is refused or the function is stopped.
+// A HorizontalPodAutoscaler of another owner is reported, also while the spec is invalid or the
+// function is stopped.
 func TestAutoscalerConflict(t *testing.T) {
 	refusedSpec := rivalled(rolledOut(t, 1, 8, 6))
 	refusedSpec.seen.Verdict.Spec = field.ErrorList{field.Required(field.NewPath("spec"), "")}
@@ -210,7 +212,7 @@ func TestAutoscalerConflict(t *testing.T) {
 	}
 }
 
-// or is the value at n, or another one where there is none.
+// or returns the value of n, or otherwise if n is nil.
 func or(n *int32, otherwise int32) int32 {
 	if n == nil {
 		return otherwise
@@ -218,8 +220,8 @@ func or(n *int32, otherwise int32) int32 {
 	return *n
 }
 
-// A function that may sleep gets a new template only if nobody has put it to sleep since it
-// was looked at.
+// The template of a function that may sleep is changed only if the Deployment is unchanged since
+// the Snapshot: the function may be woken or scaled to zero concurrently.
 func TestChangeOfWhatMaySleep(t *testing.T) {
 	for name, test := range map[string]struct {
 		scene *scene
