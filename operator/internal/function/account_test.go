@@ -20,8 +20,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A function runs as an account, and gets a token of it, once RBAC allows it by the commands that
-// the status names. When RBAC does not any more, that is told, and what runs stays as it is.
+// A function runs as an account and receives its token as soon as RBAC allows it with the commands
+// in the status. If RBAC no longer allows it, the status reports that and the Deployment is not
+// changed.
 func TestAccount(t *testing.T) {
 	fn := create(t, "reports", func(*v1beta1.Function) {})
 	serve(t, fn)
@@ -63,7 +64,7 @@ func TestAccount(t *testing.T) {
 		t.Error("the Deployment has changed without leave")
 	}
 
-	for _, name := range []string{"every-field", ""} { // which is open in all namespaces, and none
+	for _, name := range []string{"every-field", ""} { // an account that is allowed in all namespaces; no account
 		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName, fn.Spec.ServiceAccountToken = name, nil })
 		await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
 			pod := d.Spec.Template.Spec
@@ -73,8 +74,8 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// While the API server does not say whether a function may run as its account, the status of a new spec
-// says so.
+// If the API server fails to review the access to the account of a new Function, the status reports
+// the error.
 func TestUnansweredAccount(t *testing.T) {
 	var answers atomic.Bool
 	exchangeOperator(t, configured, &writeLog{answer: func(r *http.Request) (*http.Response, error) {
@@ -92,7 +93,7 @@ func TestUnansweredAccount(t *testing.T) {
 	serve(t, fn)
 }
 
-// mayRunAs asks the API server whether functions of a namespace may run as an account.
+// mayRunAs reports whether RBAC allows functions of a namespace to run as an account.
 func mayRunAs(t *testing.T, namespace, account string) bool {
 	t.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -105,7 +106,7 @@ func mayRunAs(t *testing.T, namespace, account string) bool {
 	return review.Status.Allowed
 }
 
-// kubectl runs a command that begins so, as an administrator.
+// kubectl runs a command that starts with "kubectl" as an administrator.
 func kubectl(t *testing.T, command ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")

@@ -23,13 +23,14 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// childKinds are the kinds of what a Function becomes.
+// childKinds contains the kinds of objects that the operator creates for a Function with
+// spec.scaling.
 var childKinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"), appsv1.SchemeGroupVersion.WithKind("Deployment"), corev1.SchemeGroupVersion.WithKind("Service"),
 	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 }
 
-// children returns what a namespace has for a Function.
+// children returns the objects of a Function.
 func children(t *testing.T, fn *v1beta1.Function) (all []unstructured.Unstructured) {
 	t.Helper()
 	for _, kind := range childKinds {
@@ -43,7 +44,8 @@ func children(t *testing.T, fn *v1beta1.Function) (all []unstructured.Unstructur
 	return all
 }
 
-// export waits until a Function has everything that it becomes, of two sources, and returns that as a backup has it.
+// export waits until all objects of a Function exist, with two revisions of its source, and returns
+// them as in a backup.
 func export(t *testing.T, fn *v1beta1.Function) []unstructured.Unstructured {
 	t.Helper()
 	serve(t, fn)
@@ -57,8 +59,8 @@ func export(t *testing.T, fn *v1beta1.Function) []unstructured.Unstructured {
 	return all
 }
 
-// restored imports an object as Velero does: it creates the object without its owners, its status and what
-// belongs to the former cluster, and then restores who manages which field.
+// restored restores an object like Velero: it creates the object without owners, status and cluster
+// IPs, and then restores managedFields.
 func restored(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	content := object.DeepCopy()
@@ -83,8 +85,8 @@ func restored(t *testing.T, object unstructured.Unstructured) {
 	}
 }
 
-// A namespace that is exported and imported, with what Functions have become, works as it did: the Functions
-// take their objects back, and no pod is replaced.
+// After a backup and a restore of a namespace with the objects of its Functions, the Functions
+// adopt their objects and no pod is replaced.
 func TestExportAndImport(t *testing.T) {
 	fn := create(t, "saved", scaling(2, 5))
 	saved := export(t, fn)
@@ -100,15 +102,16 @@ func TestExportAndImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitAdopted(t, again, before)
-	change(t, again, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 }) // the operator can still write them
+	change(t, again, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 }) // the operator can still apply the objects
 	await(t, again, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "REQUEST_CONCURRENCY") == "9" })
 }
 
-// kubectl delete --cascade=orphan leaves the objects of a Function, without owners, for the next one of its name.
+// A Function adopts the objects that kubectl delete --cascade=orphan has left of a previous
+// Function with its name.
 func TestOrphansAreAdopted(t *testing.T) {
 	fn := create(t, "orphaned", scaling(2, 5))
 	export(t, fn)
-	// No garbage collector runs here.
+	// There is no garbage collector, so the test removes the owner references and the finalizer.
 	if err := cluster.Delete(t.Context(), get(t, fn), client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +136,8 @@ func TestOrphansAreAdopted(t *testing.T) {
 	awaitAdopted(t, again, left)
 }
 
-// awaitAdopted waits until objects belong to a Function, and checks that they are the same, with the same
-// pods.
+// awaitAdopted waits until objects belong to a Function, and checks that neither the objects nor
+// the pods of the Deployment were replaced.
 func awaitAdopted(t *testing.T, fn *v1beta1.Function, before []unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, "the objects belong to the Function", func() bool {
@@ -152,9 +155,9 @@ func awaitAdopted(t *testing.T, fn *v1beta1.Function, before []unstructured.Unst
 	}
 }
 
-// What the operator has not written for a Function of the name, or has another owner, is never adopted,
-// whatever labels it has. The status names it, with the command that deletes it, and does not say that no
-// replica answers where one may.
+// An object that the operator has not applied for a Function of this name, or that has another
+// owner, is not adopted, whatever its labels. The status lists it with the command that deletes it.
+// Available is Unknown, because pods of that object may answer requests.
 func TestForeignObjectsAreNotAdopted(t *testing.T) {
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}
 	for name, forge := range map[string]func(*appsv1.Deployment) client.FieldOwner{
@@ -196,7 +199,7 @@ func TestForeignObjectsAreNotAdopted(t *testing.T) {
 	}
 }
 
-// applyServing applies a Deployment and plays its controller.
+// applyServing applies a Deployment and sets the status of one with a ready replica.
 func applyServing(t *testing.T, d *appsv1.Deployment, manager client.FieldOwner) {
 	t.Helper()
 	if err := cluster.Patch(t.Context(), d, client.Apply, manager, client.ForceOwnership); err != nil { //nolint:staticcheck // of a typed object
@@ -208,7 +211,7 @@ func applyServing(t *testing.T, d *appsv1.Deployment, manager client.FieldOwner)
 	}
 }
 
-// foreignDeployment has the labels of a Function's, and is not one.
+// foreignDeployment returns a Deployment with the labels of a Function's Deployment.
 func foreignDeployment(namespace, name string) *appsv1.Deployment {
 	ours := map[string]string{desired.FunctionLabel: name}
 	d := &appsv1.Deployment{

@@ -19,8 +19,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// newClass makes a class for the namespaces that have its name as a label, until the end of the
-// test.
+// newClass creates a class for the namespaces with its name in their label "class", and deletes it
+// at the end of the test.
 func newClass(t *testing.T, name string, change func(*v1beta1.FunctionClass)) *v1beta1.FunctionClass {
 	t.Helper()
 	class := &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -33,7 +33,7 @@ func newClass(t *testing.T, name string, change func(*v1beta1.FunctionClass)) *v
 	return class
 }
 
-// relabel gives a namespace the label of a class.
+// relabel sets the label "class" of a namespace.
 func relabel(t *testing.T, namespace, class string) {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -44,8 +44,8 @@ func relabel(t *testing.T, namespace, class string) {
 	}
 }
 
-// A class that is not there, or not for the namespace, is told, and what served goes on. When
-// it is there, the pods are as it says.
+// A class that does not exist or does not select the namespace is reported, and the Deployment is
+// not changed. Otherwise the class is applied.
 func TestClassByName(t *testing.T) {
 	fn := create(t, "classified", func(*v1beta1.Function) {})
 	serve(t, fn)
@@ -75,7 +75,7 @@ func TestClassByName(t *testing.T) {
 	serve(t, fn)
 }
 
-// A class counts its functions, also those that another class takes away from it.
+// A class counts its functions. The number is updated when a function gets another class.
 func TestClassLosesFunctions(t *testing.T) {
 	namespace := apiservertest.NewNamespace(t, cluster)
 	relabel(t, namespace, "left")
@@ -103,8 +103,8 @@ func TestClassLosesFunctions(t *testing.T) {
 	count(0, 1)
 }
 
-// Two default classes of a namespace, which may be newer than they are, both name each other and the
-// namespace, until one of them is no longer the default.
+// Two default classes that select the same namespace report each other and the namespace, also if
+// the namespace is created later, until one of them is no longer a default class.
 func TestDefaultConflict(t *testing.T) {
 	var classes []*v1beta1.FunctionClass
 	for _, name := range []string{"first", "second"} {
@@ -141,8 +141,8 @@ func TestDefaultConflict(t *testing.T) {
 	reported("")
 }
 
-// A default class whose selector is invalid, which only the webhook refuses, has no functions and
-// says so, and keeps no Function from being served.
+// A default class with an invalid selector, which only the webhook rejects, has no functions and
+// reports the error. It does not affect Functions without a class.
 func TestClassWithInvalidSelector(t *testing.T) {
 	class := newClass(t, "invalid", func(class *v1beta1.FunctionClass) {
 		class.Annotations = map[string]string{v1beta1.DefaultClassAnnotation: "true"}
@@ -158,9 +158,9 @@ func TestClassWithInvalidSelector(t *testing.T) {
 	})
 }
 
-// A class that becomes the default one, and every change of it, reaches its functions one after
-// another where they are few, and says how far it is. Functions of other namespaces stay as
-// they are, and so do all when the class goes.
+// A new default class, and each change of it, is rolled out to its few functions one after another,
+// and the class reports the progress. Functions in other namespaces do not change. No function
+// changes when the class is deleted.
 func TestStagedRollout(t *testing.T) {
 	namespace := apiservertest.NewNamespace(t, cluster)
 	relabel(t, namespace, "rollouts")
@@ -200,15 +200,15 @@ func TestStagedRollout(t *testing.T) {
 			t.Errorf("%s: the Deployment has the generation %d, want %d", fn.Name, now.Generation, want)
 		}
 	}
-	// What its author changes is made without the class.
+	// A change of the spec is rolled out without the class.
 	change(t, all[0], func(fn *v1beta1.Function) { fn.Spec.Concurrency = 1 })
 	await(t, all[0], all[0].Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
 		return d.Spec.Template.Spec.PriorityClassName == "" && d.Labels[desired.ClassLabel] == ""
 	})
 }
 
-// reaches waits until a class has reached all of three functions, each of them only when the one
-// before is complete.
+// reaches waits until a class is rolled out to all of three functions, and checks that each rollout
+// waits for the completion of the previous one.
 func reaches(t *testing.T, class *v1beta1.FunctionClass, all []*v1beta1.Function) {
 	t.Helper()
 	var now v1beta1.FunctionClass
@@ -236,7 +236,8 @@ func reaches(t *testing.T, class *v1beta1.FunctionClass, all []*v1beta1.Function
 	eventually(t, "the class has reached all", func() bool { return says(metav1.ConditionTrue, 3) })
 }
 
-// inClass makes a default class for functions of its own that are ready and as it says.
+// inClass creates a default class and functions in a new namespace, and waits until the class is
+// rolled out to all of them.
 func inClass(t *testing.T, name string, functions int) (*v1beta1.FunctionClass, []*v1beta1.Function) {
 	t.Helper()
 	namespace := apiservertest.NewNamespace(t, cluster)
@@ -250,7 +251,7 @@ func inClass(t *testing.T, name string, functions int) (*v1beta1.FunctionClass, 
 		fn := create(t, fmt.Sprintf("%s-%d", name, i), func(fn *v1beta1.Function) {
 			fn.Namespace, fn.Spec.Service = namespace, fmt.Sprintf("%s-%d", name, i)
 		})
-		// The first one may be deployed before the operator has seen the class.
+		// The first Deployment may be created before the operator's cache contains the class.
 		await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.PriorityClassName == "first" })
 		serve(t, fn)
 		all = append(all, fn)
@@ -268,7 +269,7 @@ func changeClass(t *testing.T, class *v1beta1.FunctionClass, edit func(*v1beta1.
 	}
 }
 
-// changed are the names of the functions whose pods have a priority.
+// changed returns the names of the functions whose pods have a PriorityClass.
 func changed(t *testing.T, all []*v1beta1.Function, priority string) (names []string) {
 	t.Helper()
 	for _, fn := range all {
@@ -279,8 +280,8 @@ func changed(t *testing.T, all []*v1beta1.Function, priority string) (names []st
 	return names
 }
 
-// A change of a class that the API server refuses is tried on as many functions as may roll at
-// the same time, and its correction reaches no more of them at once.
+// A change of a class that the API server rejects is tried only on as many functions as may roll
+// out at the same time. The corrected class is not rolled out to more of them at once either.
 func TestRefusedClass(t *testing.T) {
 	class, all := inClass(t, "refused", 3)
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.Labels = map[string]string{"not-in-the-policy": "x"} })
@@ -305,7 +306,7 @@ func TestRefusedClass(t *testing.T) {
 	}
 }
 
-// A class that changes while its last change rolls out begins with what rolls.
+// If a class changes during its rollout, the functions that are rolling out are updated first.
 func TestClassChangesAgain(t *testing.T) {
 	class, all := inClass(t, "again", 3)
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "second" })
@@ -324,7 +325,7 @@ func TestClassChangesAgain(t *testing.T) {
 	}
 }
 
-// A class is not ready where the Deployment controller has given up the rollout of a function.
+// A class is not ready if the rollout of a function has exceeded its deadline.
 func TestClassGivenUp(t *testing.T) {
 	class, all := inClass(t, "hopeless", 1)
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "second" })
@@ -345,7 +346,8 @@ func TestClassGivenUp(t *testing.T) {
 	}
 }
 
-// readyOf reads a class, and returns its condition Ready; an empty one where there is none.
+// readyOf updates class from the API server and returns its condition Ready; the zero value if it
+// has none.
 func readyOf(t *testing.T, class *v1beta1.FunctionClass) (ready metav1.Condition) {
 	t.Helper()
 	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
@@ -357,7 +359,7 @@ func readyOf(t *testing.T, class *v1beta1.FunctionClass) (ready metav1.Condition
 	return ready
 }
 
-// A class with all that it can have causes no writes once its functions are as it says.
+// A class with all fields causes no writes after it is rolled out.
 func TestClassCausesNoWrites(t *testing.T) {
 	disk := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}
 	newClass(t, "full", func(class *v1beta1.FunctionClass) {
@@ -385,7 +387,7 @@ func TestClassCausesNoWrites(t *testing.T) {
 	causesNoWrites(t, fn)
 }
 
-// everything is a spec with every field that changes pods, but for the affinity.
+// everything returns a spec with every field that changes pods, except for the affinity.
 func everything(namespaces *metav1.LabelSelector) v1beta1.FunctionClassSpec {
 	return v1beta1.FunctionClassSpec{
 		NamespaceSelector: namespaces,

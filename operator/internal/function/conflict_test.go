@@ -13,8 +13,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Conflicts that follow one another are tried again after pauses that grow, so that they do
-// not burden an API server that is in trouble.
+// Consecutive conflicts are retried after increasing pauses, to reduce the load on an overloaded
+// API server.
 func TestConflictPauses(t *testing.T) {
 	r := &Reconciler{conflicts: workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](minConflictPause, maxConflictPause)}
 	fn := &v1beta1.Function{}

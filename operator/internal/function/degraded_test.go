@@ -21,7 +21,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// degraded waits until Degraded has a reason, or is gone where that is empty.
+// degraded waits until Degraded has a reason, or until there is no such condition if reason is
+// empty.
 func degraded(t *testing.T, fn *v1beta1.Function, reason string) (message string) {
 	t.Helper()
 	eventually(t, "Degraded is "+reason, func() bool {
@@ -35,7 +36,7 @@ func degraded(t *testing.T, fn *v1beta1.Function, reason string) (message string
 	return message
 }
 
-// forbid makes a quota that leaves no room for more objects of a kind.
+// forbid creates a quota that does not allow more objects of a kind.
 func forbid(t *testing.T, namespace string, kind corev1.ResourceName) *corev1.ResourceQuota {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}}
@@ -43,15 +44,15 @@ func forbid(t *testing.T, namespace string, kind corev1.ResourceName) *corev1.Re
 	if err := cluster.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // as its controller would
+	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // set by a controller in a cluster
 	if err := cluster.Status().Update(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
 	return quota
 }
 
-// Where a quota leaves no room for what a function can do without, it is ready, and says by a
-// condition and one event what it lacks.
+// If a quota prevents the creation of an object that a function does not need to serve, the
+// function is ready, and a condition and one event report the error.
 func TestQuotas(t *testing.T) {
 	replies(t, buildtest.Reply{Report: buildtest.Built})
 	for reason, test := range map[string]struct {
@@ -74,7 +75,7 @@ func TestQuotas(t *testing.T) {
 			if message := degraded(t, fn, reason); !strings.Contains(message, "exceeded quota: none") {
 				t.Errorf("Degraded says %q", message)
 			}
-			change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 7 }) // another try
+			change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 7 }) // retries
 			serve(t, fn)
 			eventually(t, "there is an event", func() bool { return warnings(t, fn, reason) == 1 })
 			if err := cluster.Delete(t.Context(), quota); err != nil {
@@ -88,7 +89,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// warnings is how often events of a reason have warned in the namespace of a Function.
+// warnings returns the number of warning events with a reason in the namespace of a Function.
 func warnings(t *testing.T, fn *v1beta1.Function, reason string) (n int32) {
 	t.Helper()
 	var all eventsv1.EventList
@@ -107,8 +108,8 @@ func warnings(t *testing.T, fn *v1beta1.Function, reason string) (n int32) {
 	return n
 }
 
-// A ConfigMap that cannot be read changes nothing about the pods whose environment comes
-// from it, and the function stays ready. An update has what the pods before had.
+// If a ConfigMap of the environment cannot be read, the pods do not change and the function stays
+// ready. An update of the Function keeps the hash of the previous values.
 func TestUnreadableReference(t *testing.T) {
 	fn := create(t, "unreadable", func(fn *v1beta1.Function) {
 		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: "all"}}}
@@ -125,7 +126,7 @@ func TestUnreadableReference(t *testing.T) {
 		}
 		return nil, nil
 	}}
-	exchangeOperator(t, configured, log) // which has to read it anew
+	exchangeOperator(t, configured, log) // the new operator has not cached the ConfigMap
 	if message := degraded(t, fn, v1beta1.ReasonReferenceUnreadable); !strings.Contains(message, `ConfigMap "all"`) {
 		t.Errorf("Degraded says %q", message)
 	}

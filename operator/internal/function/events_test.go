@@ -18,8 +18,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// What happens to a function that serves is told by one event each, and that it is ready again
-// after that is not told again.
+// Each change of a serving function is reported by one event. That it is ready again afterwards is
+// reported only if the spec has changed.
 func TestEventsOfAFunctionThatServes(t *testing.T) {
 	fn := template("lively")
 	fn.Namespace = apiservertest.NewNamespace(t, cluster)
@@ -52,8 +52,8 @@ func TestEventsOfAFunctionThatServes(t *testing.T) {
 	eventually(t, "a change of the Function is told", func() bool { return count(told(t, fn), "Normal Serving") == 2 })
 }
 
-// Each restart has an event of its own, with its cause, also where the Function has not changed
-// meanwhile.
+// Each restart is reported by an event with its cause, also if the Function has not changed in
+// between.
 func TestEventsOfRestarts(t *testing.T) {
 	fn := create(t, "unlucky", func(*v1beta1.Function) {})
 	serve(t, fn)
@@ -73,7 +73,8 @@ func TestEventsOfRestarts(t *testing.T) {
 		"Warning Restarted: replica unlucky-1 exited with code 2 and is restarted: panic: out of patience")
 }
 
-// What keeps the pods from starting is told by one event, however often the status is written.
+// A problem that prevents pods from starting is reported by one event, however often the status is
+// updated.
 func TestEventOfAPodProblem(t *testing.T) {
 	fn := create(t, "hindered", func(*v1beta1.Function) {})
 	d := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
@@ -89,7 +90,7 @@ func TestEventOfAPodProblem(t *testing.T) {
 	tells(t, fn, "Warning NotServing: a replica has been running since ")
 }
 
-// A message that is longer than an event may be is told all the same, as far as it fits.
+// A message that exceeds the maximum length of an event is truncated.
 func TestEventOfALongMessage(t *testing.T) {
 	fn := create(t, "long", func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = strings.Repeat("a", 253) })
 	message := awaitReady(t, fn, v1beta1.ReasonInvalidSpec).Message
@@ -99,8 +100,8 @@ func TestEventOfALongMessage(t *testing.T) {
 	tells(t, fn, "Warning InvalidSpec: "+message[:1021]+"...")
 }
 
-// tells waits until there are events of a Function with these beginnings, each once, and fails
-// the test if there are others.
+// tells waits until the events of a Function start with these texts, once each, and fails the test
+// if there are other events.
 func tells(t *testing.T, fn *v1beta1.Function, want ...string) {
 	t.Helper()
 	eventually(t, "there are the events "+strings.Join(want, ", "), func() bool { return len(told(t, fn)) >= len(want) })
@@ -113,8 +114,9 @@ func tells(t *testing.T, fn *v1beta1.Function, want ...string) {
 	}
 }
 
-// told are the events of a Function, each as often as it was recorded. Those of its objects are
-// others': an API server reports each Service whose address it has not counted yet.
+// told returns the events of a Function, repeated as often as each was recorded. Events about its
+// objects are ignored: an API server reports each Service whose IP address is not in its allocation
+// map yet.
 func told(t *testing.T, fn *v1beta1.Function) []string {
 	t.Helper()
 	var list eventsv1.EventList
@@ -145,7 +147,7 @@ func count(all []string, beginning string) (n int) {
 	return n
 }
 
-// unready plays the Deployment controller of a function without ready replicas.
+// unready sets the status of a Deployment without ready replicas.
 func unready(t *testing.T, fn *v1beta1.Function) {
 	t.Helper()
 	d := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
@@ -156,7 +158,7 @@ func unready(t *testing.T, fn *v1beta1.Function) {
 	}
 }
 
-// setFunction plays the kubelet, for a pod whose source has compiled.
+// setFunction sets the status of a pod whose source has compiled.
 func setFunction(t *testing.T, pod *corev1.Pod, function corev1.ContainerStatus) {
 	t.Helper()
 	before := client.MergeFrom(pod.DeepCopy())

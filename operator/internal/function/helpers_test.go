@@ -53,7 +53,7 @@ func change(t *testing.T, fn *v1beta1.Function, edit func(*v1beta1.Function)) {
 	}
 }
 
-// overwrite writes an object over whatever it has become since it was read.
+// overwrite updates an object regardless of changes since it was read.
 func overwrite(t *testing.T, object client.Object) {
 	t.Helper()
 	object.SetResourceVersion("")
@@ -101,7 +101,7 @@ func exists(t *testing.T, fn *v1beta1.Function, name string, object client.Objec
 	return err == nil
 }
 
-// await waits until an object is there and, where a condition is given, it holds.
+// await waits until an object exists and, unless holds is nil, until holds returns true.
 func await[T client.Object](t *testing.T, fn *v1beta1.Function, name string, object T, holds func(T) bool) T {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%T %s is as expected", object, name), func() bool {
@@ -112,7 +112,7 @@ func await[T client.Object](t *testing.T, fn *v1beta1.Function, name string, obj
 
 var eventually = apiservertest.Eventually
 
-// reconciles is how often the operator has looked at a Function.
+// reconciles returns the number of reconciles of all controllers in this process.
 func reconciles(t *testing.T) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -139,7 +139,7 @@ func ownedByApply[T client.Object](object T) bool {
 	return true
 }
 
-// about keeps the writes in the namespace of a Function.
+// about returns the writes in the namespace of a Function.
 func about(all []string, fn *v1beta1.Function) []string {
 	var kept []string
 	for _, write := range all {
@@ -150,7 +150,7 @@ func about(all []string, fn *v1beta1.Function) []string {
 	return kept
 }
 
-// serve plays the Deployment controller until a Function is ready.
+// serve sets the status of the Deployment, like its controller, until the Function is ready.
 func serve(t *testing.T, fn *v1beta1.Function) {
 	t.Helper()
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)

@@ -26,22 +26,21 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// The tests of this package talk to a real etcd and kube-apiserver. No
-// controller but ours runs there: the tests play the Deployment controller and
-// the kubelet where a case needs what they would write.
+// The tests of this package use a real etcd and kube-apiserver. The operator is the only
+// controller: tests set the status that the Deployment controller and the kubelet would set.
 var (
 	environment *envtest.Environment
 	server      *rest.Config
 	cluster     client.Client
 
-	// stopOperator ends the operator that looks after all namespaces.
+	// stopOperator stops the operator that watches all namespaces.
 	stopOperator func()
 
 	writes = &writeLog{}
 )
 
-// configured has ceilings that no test reaches by accident, and compiles in pods where a test
-// does not say otherwise.
+// configured contains maximums that no test exceeds by accident. Sources are compiled in pods by
+// default.
 var configured = settings.Settings{
 	Images:         settings.Images{Builder: apiservertest.BuilderImage, Function: apiservertest.FunctionImage},
 	ReferencePause: metav1.Duration{Duration: 300 * time.Millisecond},
@@ -79,11 +78,11 @@ func run(m *testing.M, started *envtest.Environment) int {
 	return m.Run()
 }
 
-// operatorAccount is whom the operator acts as, with the rights that it has where
-// it is installed, with the access policy.
+// operatorAccount is the user name of the operator, with the permissions and the access policy of
+// an installation.
 const operatorAccount = "system:serviceaccount:goless-system:goless-operator"
 
-// startOperator runs an operator whose writes go to a log, until stop is called.
+// startOperator runs an operator until stop is called. Its requests are logged.
 func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	options, err := function.ManagerOptions(s)
@@ -91,7 +90,7 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 		return cancel, err
 	}
 	options.Metrics = metricsserver.Options{BindAddress: "0"}
-	options.Controller.SkipNameValidation = new(true) // there may be several in this process
+	options.Controller.SkipNameValidation = new(true) // there may be several operators in this process
 	watched := rest.CopyConfig(server)
 	watched.Wrap(log.wrap)
 	watched.Impersonate.UserName = operatorAccount
@@ -127,8 +126,8 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 	return func() { cancel(); <-ended }, nil
 }
 
-// exchangeOperator puts an operator with other settings in the place of the one
-// that runs, until the end of the test.
+// exchangeOperator replaces the running operator by one with other settings until the end of the
+// test.
 func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog) {
 	t.Helper()
 	run := func(s settings.Settings, log *writeLog) {
@@ -143,9 +142,10 @@ func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog) {
 	t.Cleanup(func() { run(configured, writes) })
 }
 
-// writeLog keeps the operator's requests: those that are no reads, and the reads.
+// writeLog records the requests of the operator: reads with their path, others with method and
+// path.
 type writeLog struct {
-	// answer may answer a request in the place of the API server.
+	// answer may return a response, so that the request is not sent to the API server.
 	answer func(*http.Request) (*http.Response, error)
 
 	mu         sync.Mutex

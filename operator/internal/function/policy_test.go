@@ -19,7 +19,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// A budget that somebody has made under our name is enough, and left alone.
+// A PodDisruptionBudget of another owner with the name of the operator's is not changed, and the
+// function is ready.
 func TestBudgetOfSomebodyElse(t *testing.T) {
 	namespace := apiservertest.NewNamespace(t, cluster)
 	theirs := &policyv1.PodDisruptionBudget{
@@ -36,8 +37,7 @@ func TestBudgetOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// Functions have NetworkPolicies where the administrator wants them to, and no
-// longer than that.
+// Functions have NetworkPolicies only while the settings enable them.
 func TestNetworkPolicy(t *testing.T) {
 	fn := create(t, "isolated", func(*v1beta1.Function) {})
 	await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
@@ -51,7 +51,7 @@ func TestNetworkPolicy(t *testing.T) {
 	if !metav1.IsControlledBy(policy, fn) {
 		t.Errorf("it belongs to %v", policy.OwnerReferences)
 	}
-	// Policies add up: ours would open what this one closes.
+	// NetworkPolicies are additive: the operator's would allow what this one denies.
 	denied := &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: "default-deny"},
 		Spec:       networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
@@ -70,8 +70,8 @@ func TestNetworkPolicy(t *testing.T) {
 	eventually(t, "the policy goes", func() bool { return !exists(t, fn, fn.Name, policy) })
 }
 
-// A policy of the cluster may rewrite what the operator writes. The next version of the operator
-// leaves the pods alone all the same.
+// If a mutating policy changes the Deployments of the operator, an upgrade of the operator still
+// does not restart pods.
 func TestUpgradeUnderPolicies(t *testing.T) {
 	fn := create(t, "rewritten", func(*v1beta1.Function) {})
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
@@ -97,7 +97,7 @@ func TestUpgradeUnderPolicies(t *testing.T) {
 		}
 		return rewritten(tried)
 	})
-	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 }) // a rollout
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 }) // causes a rollout
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
 		return variable(d, "REQUEST_CONCURRENCY") == "9" && rewritten(d)
 	})
@@ -113,8 +113,8 @@ func TestUpgradeUnderPolicies(t *testing.T) {
 	}
 }
 
-// A policy that refuses what the operator writes does not cost a function the source that its pods
-// start from.
+// If a policy rejects updates of the operator, the ConfigMap with the source that pods start from
+// is not deleted.
 func TestSourceUnderPolicies(t *testing.T) {
 	fn := create(t, "guarded", func(*v1beta1.Function) {})
 	source := await(t, fn, sourceOf(fn, hello), &corev1.ConfigMap{}, ownedByApply)
@@ -134,7 +134,7 @@ func TestSourceUnderPolicies(t *testing.T) {
 	}
 }
 
-// guard makes a policy refuse what is written of a resource in a namespace, unless an expression of CEL
+// guard creates a policy that rejects writes of a resource in a namespace unless a CEL expression
 // is true.
 func guard(t *testing.T, namespace, resource, expression string) {
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// A Function that only a watched change can mend is not reconciled again by itself, and
-// others ever more seldom.
+// A Function is not requeued if only a watched change can solve its problem. Otherwise the delay
+// grows with the age of the problem, from minRecheck to maxRecheck.
 func TestRecheck(t *testing.T) {
 	now := time.Now()
 	invalid, taken := &validation.Problem{Reason: v1beta1.ReasonInvalidSpec}, &validation.Problem{Reason: v1beta1.ReasonServiceConflict}
@@ -50,7 +50,7 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// A Function with an account is looked at by the minutes, and yet as soon as there is more to tell.
+// A Function with an account is requeued every minute, or earlier if another check is due.
 func TestSoonest(t *testing.T) {
 	if got := soonest(0, maxRecheck, status.SlowStart); got != status.SlowStart {
 		t.Errorf("got %s, want %s", got, status.SlowStart)

@@ -53,8 +53,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// Once it has converged, an unchanged Function causes no write, whatever event
-// makes the operator look at it again.
+// After a Function has converged, events that do not change it cause no writes.
 func TestUnchangedFunctionCausesNoWrites(t *testing.T) {
 	t.Run("Replicas", func(t *testing.T) { causesNoWrites(t, create(t, "quiet", apiservertest.EveryField)) })
 	t.Run("Scaling", func(t *testing.T) {
@@ -80,7 +79,7 @@ func causesNoWrites(t *testing.T, fn *v1beta1.Function) {
 		if i == 1 {
 			before = about(writes.all(), fn)
 		}
-		// A field of somebody else, which is none of ours, but an event.
+		// A field of another owner causes an event.
 		seen := reconciles(t)
 		patch := client.MergeFrom(deployment.DeepCopy())
 		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, "somebody", fmt.Sprint(i))
@@ -94,7 +93,7 @@ func causesNoWrites(t *testing.T, fn *v1beta1.Function) {
 	}
 }
 
-// What conflicts with the names that a Function needs is named all at once.
+// All objects that conflict with the names of the Function's objects are reported at once.
 func TestAllThatIsInTheWayIsNamed(t *testing.T) {
 	namespace := apiservertest.NewNamespace(t, cluster)
 	fn := template("orphaned")
@@ -118,7 +117,7 @@ func TestAllThatIsInTheWayIsNamed(t *testing.T) {
 	}
 }
 
-// kubectl rollout restart exchanges the pods, and the operator leaves it at that.
+// The operator does not undo kubectl rollout restart.
 func TestRolloutRestart(t *testing.T) {
 	fn := create(t, "restarted", func(*v1beta1.Function) {})
 	serve(t, fn)
@@ -143,8 +142,7 @@ func TestRolloutRestart(t *testing.T) {
 	}
 }
 
-// Somebody who may write ConfigMaps lays another source under the name of a
-// revision to come.
+// A user with access to ConfigMaps stores another source under the name of a future revision.
 func TestForgedSourceIsReplaced(t *testing.T) {
 	fn := create(t, "forged", func(*v1beta1.Function) {})
 	await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
@@ -164,8 +162,8 @@ func TestForgedSourceIsReplaced(t *testing.T) {
 	await(t, fn, forged.Name, &corev1.ConfigMap{}, func(c *corev1.ConfigMap) bool { return c.Data["handler.go"] == next })
 }
 
-// What somebody else has added to a function's objects stays, and is no obstacle: the
-// access policy lets the operator write beside it.
+// Fields that another client has added to the objects of a function are kept, and the access policy
+// allows the operator to update other fields.
 func TestAdditionsStay(t *testing.T) {
 	fn := create(t, "added", func(*v1beta1.Function) {})
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)

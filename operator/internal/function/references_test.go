@@ -18,8 +18,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// A value that the environment takes from a ConfigMap rolls the function out when
-// it changes. Nothing else about the ConfigMap does.
+// The function is rolled out when a ConfigMap value in its environment changes, and not for other
+// changes of the ConfigMap.
 func TestReferencedConfigMaps(t *testing.T) {
 	fn := create(t, "refers", func(fn *v1beta1.Function) {
 		fn.Spec.Env = []v1beta1.EnvVar{{Name: "LEVEL", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "one", Key: "level"}}}}
@@ -43,8 +43,8 @@ func TestReferencedConfigMaps(t *testing.T) {
 	values(t, fn, seen)
 }
 
-// What a function gets of a ConfigMap as files rolls it out when it changes, binary data
-// too. Keys that it does not get do not, and neither do Secrets.
+// The function is rolled out when a ConfigMap key in its files changes, also with binary data.
+// Changes of other keys and of Secrets do not cause a rollout.
 func TestReferencedFiles(t *testing.T) {
 	fn := create(t, "files", func(fn *v1beta1.Function) {
 		fn.Spec.Files = []v1beta1.File{
@@ -62,7 +62,7 @@ func TestReferencedFiles(t *testing.T) {
 	overwrite(t, all)
 	seen = values(t, fn, seen)
 
-	// A change of both brings one rollout, by the last of these.
+	// Only the last of these changes causes a rollout.
 	one.Data["other"] = "y"
 	overwrite(t, one)
 	if err := cluster.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: fn.Namespace}}); err != nil {
@@ -76,8 +76,7 @@ func TestReferencedFiles(t *testing.T) {
 	values(t, fn, seen)
 }
 
-// A ConfigMap that flaps rolls a function out now and then, and what it has in the
-// end gets there.
+// Frequent changes of a ConfigMap are combined into few rollouts, and the last value is rolled out.
 func TestFlappingConfigMap(t *testing.T) {
 	fn := create(t, "flaps", func(fn *v1beta1.Function) {
 		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: "all", Optional: new(true)}}}
@@ -96,8 +95,8 @@ func TestFlappingConfigMap(t *testing.T) {
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
 		return d.Spec.Template.Annotations[desired.ValuesAnnotation] == want
 	})
-	// The first two generations are from before it was there and after, and each
-	// pause may end with one more.
+	// The first two generations are those before and after the ConfigMap was created. Each pause
+	// may end with one more.
 	most := 3 + int64(time.Since(began)/configured.ReferencePause.Duration)
 	if deployment.Generation > most {
 		t.Errorf("42 changes made %d generations of the Deployment, want at most %d", deployment.Generation, most)
@@ -105,8 +104,8 @@ func TestFlappingConfigMap(t *testing.T) {
 	t.Logf("42 changes made %d generations of the Deployment in %s", deployment.Generation, time.Since(began))
 }
 
-// By default the operator asks for no Secret at all; with the right to, it rolls
-// out what they change.
+// By default the operator does not read Secrets. With the permission to read them, it rolls out
+// their changes.
 func TestReferencedSecrets(t *testing.T) {
 	fn := create(t, "secretive", func(fn *v1beta1.Function) {
 		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{SecretRef: &v1beta1.ObjectRef{Name: "all", Optional: new(true)}}}
@@ -125,7 +124,7 @@ func TestReferencedSecrets(t *testing.T) {
 	if err := apiservertest.Install(t.Context(), cluster, nil, "optional/secrets.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // other tests have none of these rights
+	t.Cleanup(func() { // other tests run without these permissions
 		cluster.Delete(context.Background(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "goless-operator-secrets"}}) //nolint:errcheck // what is left shows in the tests of rights
 	})
 	settings := configured
@@ -145,7 +144,7 @@ func TestReferencedSecrets(t *testing.T) {
 	}
 	seen = values(t, fn, seen)
 
-	// A label, and a key that nobody refers to, are read and roll nothing out.
+	// Changes of a label and of a key that is not referenced are read and do not cause a rollout.
 	deployment = await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
 	read := func() (n int) {
 		for _, request := range log.reads() {
@@ -175,7 +174,8 @@ func TestReferencedSecrets(t *testing.T) {
 	values(t, fn, seen)
 }
 
-// values waits until the hash in the pod template is another one.
+// values waits until the hash of the values in the pod template differs from before, and returns
+// it.
 func values(t *testing.T, fn *v1beta1.Function, before string) string {
 	t.Helper()
 	var now string

@@ -15,7 +15,7 @@ import (
 	"goless.io/operator/internal/apiservertest"
 )
 
-// With the rights of single namespaces only the operator looks after these.
+// An operator with permissions in some namespaces manages only the Functions in them.
 func TestNamespacedInstallation(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{}
 	if err := cluster.Get(t.Context(), client.ObjectKey{Name: "goless-operator"}, binding); err != nil {
@@ -49,8 +49,8 @@ func TestNamespacedInstallation(t *testing.T) {
 	}
 }
 
-// In single namespaces the operator has the rights of the ClusterRole, other than those
-// to ask who may read its metrics, and to what belongs to the whole cluster.
+// For single namespaces, the operator has the permissions of the ClusterRole except for access
+// reviews and cluster-scoped resources.
 func TestNamespacedRights(t *testing.T) {
 	var whole rbacv1.ClusterRole
 	var role rbacv1.Role
@@ -72,7 +72,7 @@ func TestNamespacedRights(t *testing.T) {
 	}
 }
 
-// into is for apiservertest.Install: objects go into a namespace.
+// into returns a change for apiservertest.Install that sets the namespace.
 func into(namespace string) func(*unstructured.Unstructured) bool {
 	return func(object *unstructured.Unstructured) bool {
 		object.SetNamespace(namespace)

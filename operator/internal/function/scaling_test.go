@@ -20,12 +20,12 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// scaling is a change of spec.scaling.
+// scaling returns a change of spec.scaling.
 func scaling(least, most int32) func(*v1beta1.Function) {
 	return func(fn *v1beta1.Function) { fn.Spec.Scaling = &v1beta1.Scaling{Min: &least, Max: &most} }
 }
 
-// scale plays the autoscaler and the activator.
+// scale sets the number of replicas like an autoscaler or the activator.
 func scale(t *testing.T, fn *v1beta1.Function, n int32) {
 	t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: fn.Name}}
@@ -35,8 +35,8 @@ func scale(t *testing.T, fn *v1beta1.Function, n int32) {
 	}
 }
 
-// sizes collects every number of replicas that the Deployment of a Function has from now on,
-// until the function that is returned is called.
+// sizes records each number of replicas of a Function's Deployment until stop is called, which
+// returns them.
 func sizes(t *testing.T, fn *v1beta1.Function) (stop func() []int32) {
 	t.Helper()
 	watching, err := client.NewWithWatch(server, client.Options{Scheme: clientgoscheme.Scheme})
@@ -72,7 +72,7 @@ func sizes(t *testing.T, fn *v1beta1.Function) (stop func() []int32) {
 	}
 }
 
-// ownsReplicas tells whether the operator applies the number of replicas.
+// ownsReplicas reports whether the operator applies the number of replicas.
 func ownsReplicas(t *testing.T, d *appsv1.Deployment) bool {
 	t.Helper()
 	applied, err := appsv1ac.ExtractDeployment(d, desired.FieldOwner)
@@ -82,7 +82,7 @@ func ownsReplicas(t *testing.T, d *appsv1.Deployment) bool {
 	return desired.OwnsReplicas(applied)
 }
 
-// The number of replicas changes hands without a reset to 1 in between, and back.
+// The ownership of the number of replicas changes without an intermediate reset to 1, and back.
 func TestReplicasAreHandedOver(t *testing.T) {
 	fn := create(t, "scaled", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(3)) })
 	serve(t, fn)
@@ -96,7 +96,7 @@ func TestReplicasAreHandedOver(t *testing.T) {
 	}
 	scale(t, fn, 5)
 	serve(t, fn)
-	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 }) // a rollout
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 }) // causes a rollout
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
 		return variable(d, "REQUEST_CONCURRENCY") == "9"
 	})
@@ -110,8 +110,8 @@ func TestReplicasAreHandedOver(t *testing.T) {
 	}
 }
 
-// The number of replicas stays when an apply would be invalid and the whole spec is replaced:
-// somebody else has given a variable a reference, beside which it cannot have a value.
+// The number of replicas is kept if an apply is invalid and the spec is replaced instead: here
+// another client has added valueFrom to a variable, which excludes a value.
 func TestReplicasStayInReplacedSpec(t *testing.T) {
 	fn := create(t, "replaced", scaling(2, 10))
 	serve(t, fn)
@@ -134,8 +134,8 @@ func TestReplicasStayInReplacedSpec(t *testing.T) {
 	}
 }
 
-// The status of an autoscaler, which changes all the time, wakes nobody. What somebody makes
-// of its spec is put right.
+// Frequent changes of the status of an autoscaler cause no reconciles. Changes of its spec are
+// reverted.
 func TestAutoscalerIsRepaired(t *testing.T) {
 	fn := create(t, "repaired", scaling(1, 7))
 	alone := configured
@@ -157,19 +157,19 @@ func TestAutoscalerIsRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, fn, fn.Name, autoscaler, func(a *autoscalingv2.HorizontalPodAutoscaler) bool { return a.Spec.MaxReplicas == 7 })
-	if got := reconciles(t) - before; got > 10 { // for the change, for its repair, and for what was before
+	if got := reconciles(t) - before; got > 10 { // for the change, its repair and earlier events
 		t.Errorf("the operator looked %v times", got)
 	}
 }
 
-// A HorizontalPodAutoscaler of another owner that scales the Deployment gets the number of replicas, is
-// reported, and is followed by the operator's own again.
+// A HorizontalPodAutoscaler of another owner that scales the Deployment owns the number of replicas
+// and is reported. When it is deleted, the operator creates its own again.
 func TestAutoscalerOfTheDeployment(t *testing.T) {
 	fn := create(t, "rivalled", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
 	serve(t, fn)
 	theirs := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: "theirs"}}
 	theirs.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: fn.Name}
-	theirs.Spec.MaxReplicas = 60 // more than the operator's ceiling
+	theirs.Spec.MaxReplicas = 60 // more than the maximum of the settings
 	stop := sizes(t, fn)
 	if err := cluster.Create(t.Context(), theirs); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,8 @@ func TestAutoscalerOfTheDeployment(t *testing.T) {
 	}
 }
 
-// A function that sleeps is left alone. It gets a new version when the one before is awake.
+// A sleeping function is not changed. A new version is applied when the previous one has been
+// woken.
 func TestSleepingFunction(t *testing.T) {
 	fn := create(t, "sleeps", scaling(0, 1))
 	service := await(t, fn, "svc", &corev1.Service{}, ownedByApply)
@@ -247,7 +248,7 @@ func TestSleepingFunction(t *testing.T) {
 	}
 }
 
-// follow plays the Deployment controller when a rollout is over.
+// follow sets the status of a Deployment whose rollout is complete.
 func follow(t *testing.T, fn *v1beta1.Function) {
 	t.Helper()
 	d := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
@@ -262,7 +263,7 @@ func follow(t *testing.T, fn *v1beta1.Function) {
 	}
 }
 
-// readyPod plays the ReplicaSet controller and the kubelet.
+// readyPod creates a ready pod of a Deployment.
 func readyPod(t *testing.T, d *appsv1.Deployment) {
 	t.Helper()
 	pod := startPod(t, d)
@@ -273,7 +274,7 @@ func readyPod(t *testing.T, d *appsv1.Deployment) {
 	}
 }
 
-// startPod plays the ReplicaSet controller.
+// startPod creates a ReplicaSet and a pod of a Deployment.
 func startPod(t *testing.T, d *appsv1.Deployment) *corev1.Pod {
 	t.Helper()
 	owned := func(kind string, owner metav1.Object) metav1.ObjectMeta {

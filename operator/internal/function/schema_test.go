@@ -44,8 +44,8 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// The schema refuses at once what it can, with a message. What is not refused
-// can be decoded: one object that cannot would hide all of them.
+// The schema rejects as many errors as possible, with a message. Functions that it accepts can be
+// decoded: one that cannot would prevent a list from being decoded.
 func TestSchemaRefusesFields(t *testing.T) {
 	for name, test := range map[string]struct{ spec, want string }{
 		"Reserved":           {`{"env":[{"name":"SERVER_PORT","value":"1"}]}`, "this variable is set by Goless"},
@@ -133,8 +133,8 @@ func TestSchemaRefusesFields(t *testing.T) {
 	})
 }
 
-// plain fails the test if an error has words that mean nothing to people who write YAML. Some of
-// the API server's own errors have no place, for which it writes <nil>.
+// plain fails the test if an error contains terms that users who write YAML do not know. Some
+// errors of the API server have no path, for which it writes <nil>.
 func plain(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -149,7 +149,7 @@ func plain(t *testing.T, err error) {
 	}
 }
 
-// raw is a Function with fields of the spec as a user writes them.
+// raw returns a Function with spec fields as a user writes them.
 func raw(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
 	fn := template("raw")

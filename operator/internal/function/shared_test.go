@@ -18,11 +18,10 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// service stands for the build service. The real one is in the tests on the real
-// cluster.
+// service is a fake build service. End-to-end tests use the real one.
 var service *buildtest.Service
 
-// serviceKeys are what the service reads from the mounted Secret.
+// serviceKeys returns the keys in the Secret that the service would mount.
 func serviceKeys() (*buildapi.Keys, error) {
 	var secret corev1.Secret
 	if err := cluster.Get(context.Background(), client.ObjectKey{Namespace: "goless-system", Name: "goless-build"}, &secret); err != nil {
@@ -33,14 +32,13 @@ func serviceKeys() (*buildapi.Keys, error) {
 
 func shared(fn *v1beta1.Function) { fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildShared} }
 
-// replies makes the service give all orders a reply.
+// replies sets the reply of the service to all orders.
 func replies(t *testing.T, reply buildtest.Reply) {
 	t.Helper()
 	service.Set(t, func(buildapi.Order) buildtest.Reply { return reply })
 }
 
-// The order goes out at once, and pods are made when it is known that they will have
-// something to run.
+// The order is sent at once. The Deployment is created when the binary is built.
 func TestSharedCompilesFirst(t *testing.T) {
 	hold := make(chan struct{})
 	replies(t, buildtest.Reply{Hold: hold, Report: buildtest.Built})
@@ -78,8 +76,7 @@ func TestSharedCompilesFirst(t *testing.T) {
 	}
 }
 
-// Orders of Functions that come and go do not stay, whenever they go, and neither do those of
-// former sources.
+// No order is left when a Function is deleted, at any time, or when its source changes.
 func TestSharedNothingIsLeft(t *testing.T) {
 	replies(t, buildtest.Reply{Hold: make(chan struct{})})
 	namespace := apiservertest.NewNamespace(t, cluster)
@@ -105,7 +102,7 @@ func TestSharedNothingIsLeft(t *testing.T) {
 	})
 }
 
-// variable is the value of a variable of the function.
+// variable returns the value of an environment variable of the function.
 func variable(d *appsv1.Deployment, name string) string {
 	for _, v := range d.Spec.Template.Spec.Containers[0].Env {
 		if v.Name == name {

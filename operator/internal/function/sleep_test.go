@@ -17,7 +17,7 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// A ConfigMap that changes while a function sleeps changes its template, and does not wake it.
+// A change of a ConfigMap changes the pod template of a sleeping function and does not wake it.
 func TestReferenceOfSleepingFunction(t *testing.T) {
 	var all *corev1.ConfigMap
 	fn := create(t, "undisturbed", func(fn *v1beta1.Function) {
@@ -47,8 +47,8 @@ func TestReferenceOfSleepingFunction(t *testing.T) {
 	}
 }
 
-// While nothing can wake a function, it is not ready, and stays asleep. After a wake has failed it is not
-// ready either, until a pod is.
+// If no activator can wake a function, the function is not ready and keeps sleeping. After a failed
+// wake it is not ready until one of its pods is.
 func TestSleepingFunctionThatCannotWake(t *testing.T) {
 	fn := create(t, "fast-asleep", scaling(0, 1))
 	serve(t, fn)
@@ -100,7 +100,7 @@ func TestSleepingFunctionThatCannotWake(t *testing.T) {
 	}
 }
 
-// activatorPod is the pod of the activator, which is ready unless a test says otherwise.
+// activatorPod creates a ready pod of the activator, or returns the existing one.
 func activatorPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
@@ -128,7 +128,8 @@ func activatorPod(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// routeToActivator plays the activator, which takes the requests for a Function.
+// routeToActivator creates an EndpointSlice that routes the requests of a Function to the
+// activator.
 func routeToActivator(t *testing.T, fn *v1beta1.Function) *discoveryv1.EndpointSlice {
 	t.Helper()
 	pod := activatorPod(t)

@@ -14,8 +14,8 @@ import (
 	"goless.io/operator/internal/function"
 )
 
-// A source is read once, and again where its ConfigMap is lost. What else happens to a
-// Function is no reason.
+// A source is read once, and again when its ConfigMap is lost, and not for other events of the
+// Function.
 func TestSourceIsReadOnce(t *testing.T) {
 	fn := create(t, "once", func(*v1beta1.Function) {})
 	serve(t, fn)
@@ -47,12 +47,12 @@ func TestSourceIsReadOnce(t *testing.T) {
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function = next })
 	await(t, fn, sourceOf(fn, next), &corev1.ConfigMap{}, func(c *corev1.ConfigMap) bool { return c.Data["handler.go"] == next })
 	serve(t, fn)
-	if got := reads(); got > 4 { // one more where the cache was older than the API server
+	if got := reads(); got > 4 { // one more if the cache was stale
 		t.Errorf("the source was read %d times after its change", got-2)
 	}
 }
 
-// The cache of an operator, leader or not, does not grow with the sources.
+// The cache of an operator, whether it is the leader or not, does not contain sources.
 func TestSourcesAreNotCached(t *testing.T) {
 	fn := create(t, "large", func(fn *v1beta1.Function) {
 		fn.Spec.Function = hello + "// " + strings.Repeat("x", 200<<10)
