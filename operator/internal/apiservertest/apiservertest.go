@@ -1,7 +1,6 @@
-// Package apiservertest starts a real etcd and kube-apiserver for the tests of this module,
-// with the CustomResourceDefinition of Functions, and installs files of deploy/. What else is
-// there is up to each test. It has a Function with every field too, for what an API server
-// makes of them.
+// Package apiservertest starts a real etcd and kube-apiserver with the CustomResourceDefinitions of
+// the operator, and installs files of deploy/. [EveryField] fills in a Function, to test how the
+// API server normalizes it.
 package apiservertest
 
 import (
@@ -25,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Root is the root of the repository, seen from the package whose tests run.
+// Root is the path of the repository relative to the package under test.
 var Root = root()
 
 func root() string {
@@ -39,10 +38,9 @@ func root() string {
 	return dir
 }
 
-// Main is what TestMain does: it starts an API server that knows Functions, and lets
-// run say with which code the tests end. The programs are those in KUBEBUILDER_ASSETS,
-// or else in .cache/assets. Where there are none the tests fail, and say which command
-// builds them.
+// Main implements TestMain: it starts an API server with the CustomResourceDefinitions, calls run,
+// and exits with the code that run returns. The binaries are in the directory KUBEBUILDER_ASSETS,
+// by default .cache/assets. If they do not exist, the tests fail with the command that builds them.
 func Main(m *testing.M, run func(*testing.M, *envtest.Environment) int) {
 	assets, err := assets()
 	if err != nil {
@@ -52,8 +50,8 @@ func Main(m *testing.M, run func(*testing.M, *envtest.Environment) int) {
 	os.Exit(start(m, assets, run))
 }
 
-// assets returns the directory of the programs, as an absolute path: some tests run
-// kubectl in another directory.
+// assets returns the directory of the binaries as an absolute path, because some tests run kubectl
+// in another directory.
 func assets() (string, error) {
 	dir, err := filepath.Abs(cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(Root, ".cache", "assets")))
 	if err == nil {
@@ -70,7 +68,7 @@ func start(m *testing.M, assets string, run func(*testing.M, *envtest.Environmen
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: 2 * time.Minute,
 	}
-	// Services may have addresses of two families.
+	// Services may have IPv4 and IPv6 addresses.
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/24,fd00::/108")
 	defer environment.Stop() //nolint:errcheck // what did not start cannot be stopped
 	if _, err := environment.Start(); err != nil {
@@ -80,14 +78,14 @@ func start(m *testing.M, assets string, run func(*testing.M, *envtest.Environmen
 	return run(m, environment)
 }
 
-// The images of functions' pods that Install puts in the place of what ko builds.
+// Images that Install sets instead of those that ko builds.
 const (
 	BuilderImage  = "example/builder:1"
 	FunctionImage = "example/launch:1"
 )
 
-// Install creates the objects in files of deploy/. Before that edit changes each of them, or
-// returns false to leave it out. It may be nil.
+// Install creates the objects in files of deploy/. If edit is not nil, it is called for each
+// object, may change it, and returns false to omit it.
 func Install(ctx context.Context, cluster client.Client, edit func(*unstructured.Unstructured) bool, files ...string) error {
 	images := strings.NewReplacer("ko://goless.io/builder/cmd/builder", BuilderImage, "ko://goless.io/runtime/cmd/launch", FunctionImage)
 	for _, name := range files {
@@ -109,8 +107,8 @@ func Install(ctx context.Context, cluster client.Client, edit func(*unstructured
 	return nil
 }
 
-// WithLocalServices is for Install where the API server calls a webhook. Nothing routes to a
-// Service here, so that it becomes another name for this machine.
+// WithLocalServices is an edit function for [Install] that makes Services aliases of localhost, so
+// that the API server can call webhooks: Services have no routing without nodes.
 func WithLocalServices(object *unstructured.Unstructured) bool {
 	if object.GetKind() == "Service" {
 		object.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
@@ -118,7 +116,7 @@ func WithLocalServices(object *unstructured.Unstructured) bool {
 	return true
 }
 
-// Eventually waits until something holds, for three minutes at most.
+// Eventually waits until holds returns true, for at most three minutes.
 func Eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
@@ -128,7 +126,7 @@ func Eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// NewNamespace makes a namespace for one test, and returns its name.
+// NewNamespace creates a namespace for a test and returns its name.
 func NewNamespace(t *testing.T, cluster client.Client) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}

@@ -16,7 +16,7 @@ import (
 // account is the ServiceAccount of EveryField.
 const account = "every-field"
 
-// OpenAccount lets functions of all namespaces run as the ServiceAccount of EveryField.
+// OpenAccount allows functions in all namespaces to run as the ServiceAccount of EveryField.
 func OpenAccount(ctx context.Context, cluster client.Client) error {
 	name := metav1.ObjectMeta{Name: "run-functions-as-" + account}
 	return errors.Join(
@@ -30,8 +30,8 @@ func OpenAccount(ctx context.Context, cluster client.Client) error {
 		}))
 }
 
-// EveryField sets every field that the API has, with values that the API server
-// stores in another form or not at all.
+// EveryField sets the optional fields of a Function, except for className and scaling, to values
+// that the API server stores in another form or omits.
 func EveryField(fn *v1beta1.Function) {
 	fn.Labels = map[string]string{"pod.goless.io/team": "blue"}
 	fn.Annotations = map[string]string{"pod.goless.io/note": "", "goless.io/upgrade": "1"}

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Mutate has the API server change the Deployments of a namespace, as the policies of
-// clusters do, until the end of the test. It takes some seconds to come into force.
+// Mutate creates a policy that changes the Deployments of a namespace until the end of the test. It
+// takes some seconds to take effect.
 func Mutate(t *testing.T, cluster client.Client, namespace string, m admissionregistrationv1.Mutation) {
 	t.Helper()
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{

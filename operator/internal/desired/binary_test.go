@@ -41,7 +41,7 @@ func TestStrategy(t *testing.T) {
 	}
 }
 
-// An order has the limits of the init container, and its modules.
+// An order contains the source, its modules and the limits of the init container.
 func TestOrder(t *testing.T) {
 	fn := function(everyField)
 	want := buildapi.Order{
@@ -61,8 +61,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The operator knows by what it wrote which binary pods run, and believes nobody
-// who has changed it.
+// BinaryOf reads the binary of the pods from the fields that the operator owns, and ignores it if
+// another client has changed them.
 func TestBinaryOf(t *testing.T) {
 	fn := function(everyField)
 	whole := func() *appsv1ac.DeploymentApplyConfiguration { return desired.Deployment(fn, configured, "", binary) }
@@ -89,8 +89,8 @@ func TestBinaryOf(t *testing.T) {
 	}
 }
 
-// What is held is what was there, and nothing else of it: the next look at it must
-// not take it for what is wanted now.
+// KeepTemplate keeps the current template with its hashes, so that KeepTemplateOfSameSpec does not
+// accept it later as the template of the new spec.
 func TestHeld(t *testing.T) {
 	fn := function(everyField)
 	owned := desired.Deployment(fn, configured, "", nil)
@@ -106,7 +106,7 @@ func TestHeld(t *testing.T) {
 	if _, kept := desired.KeepTemplateOfSameSpec(want, held); kept {
 		t.Error("what is held passes for what is wanted")
 	}
-	held.Spec.Template.Spec.Containers[0].Image = nil // which somebody else owns
+	held.Spec.Template.Spec.Containers[0].Image = nil // owned by another client
 	if _, ok := desired.KeepTemplate(want, held); ok {
 		t.Error("a template that somebody has changed is held")
 	}

@@ -33,7 +33,7 @@ var configured = settings.Settings{
 
 var binary = &desired.Binary{Service: "https://goless-build.example:8443", Key: "6b65", Capability: "Y2Fw", PublicKey: "cHVi"}
 
-// class has what a class may have, but for an affinity.
+// class has every field of a class that changes pods, except for an affinity.
 var class = &v1beta1.FunctionClass{Spec: v1beta1.FunctionClassSpec{
 	ImagePullSecrets:          []corev1.LocalObjectReference{{Name: "registry"}},
 	NodeSelector:              map[string]string{"pool": "functions"},
@@ -45,8 +45,8 @@ var class = &v1beta1.FunctionClass{Spec: v1beta1.FunctionClassSpec{
 	Resources: v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("128Mi"))}},
 }}
 
-// TestGolden shows every object of a Function as a reviewer wants to read it, for
-// pods that compile and for those that fetch what was compiled.
+// TestGolden compares every object of a Function with a golden file that reviewers can read, for
+// pods that compile and for pods that fetch a binary.
 func TestGolden(t *testing.T) {
 	for name, fn := range map[string]*v1beta1.Function{
 		"hello":       function(func(*v1beta1.Function) {}),
@@ -96,7 +96,7 @@ func compare(t *testing.T, golden, got string) {
 	}
 }
 
-// What does not concern the pods must not restart them.
+// A change that does not affect the pods does not restart them.
 func TestTemplateIsStable(t *testing.T) {
 	template := func(change func(*v1beta1.Function)) any {
 		return desired.Deployment(function(change), configured, "", nil).Spec.Template
@@ -138,7 +138,8 @@ func function(change func(*v1beta1.Function)) *v1beta1.Function {
 	return fn
 }
 
-// everyField sets all that a user can, of a source that needs modules.
+// everyField sets the fields of a Function, except for its class, account and scaling, with a
+// source that needs modules.
 func everyField(fn *v1beta1.Function) {
 	fn.Labels = map[string]string{"pod.goless.io/team": "blue", "team": "red"}
 	fn.Annotations = map[string]string{"mesh.example/inject": "true", "goless.io/upgrade": "1"}
@@ -174,12 +175,13 @@ func everyField(fn *v1beta1.Function) {
 	}
 }
 
-// scaling is a function that sleeps, and that grows with its load.
+// scaling configures a function that may sleep and that scales with its load.
 func scaling(fn *v1beta1.Function) {
 	fn.Spec.Scaling = &v1beta1.Scaling{Min: new(int32(0)), Max: new(int32(10)), SleepAfter: &metav1.Duration{Duration: 90 * time.Second}}
 }
 
-// A replica gets help while it may use more cpu than it does.
+// The default CPU target is at most half of the CPU limit, so that a replica is added before the
+// limit is reached.
 func TestTargetOfAutoscaler(t *testing.T) {
 	limit := func(cpu string) func(*v1beta1.Function) {
 		return func(fn *v1beta1.Function) {
@@ -211,7 +213,7 @@ func TestTargetOfAutoscaler(t *testing.T) {
 
 func quantity(text string) *resource.Quantity { return new(resource.MustParse(text)) }
 
-// Where the cluster assigns users, none is asked for.
+// If the cluster assigns user IDs, the pod does not request one.
 func TestUserOfTheCluster(t *testing.T) {
 	for user, want := range map[settings.PodUser]bool{"": true, settings.PodUserFixed: true, settings.PodUserCluster: false} {
 		s := settings.Settings{PodUser: user}
@@ -225,8 +227,8 @@ func TestUserOfTheCluster(t *testing.T) {
 	}
 }
 
-// A Service of somebody else, which selects pods by a common label, never gets those of a
-// function by its name alone.
+// A Service of another owner that selects pods by a common label does not select the pods of a
+// function only because of its name.
 func TestLabelsOfPodsAreOurs(t *testing.T) {
 	fn := &v1beta1.Function{}
 	fn.Name, fn.Labels = "web", map[string]string{"app": "web", "app.kubernetes.io/name": "web", "pod.goless.io/team": "blue"}

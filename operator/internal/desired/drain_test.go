@@ -14,9 +14,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// The kubelet kills no pod that still has the time that was promised: 15 s until
-// all nodes know that its endpoint is gone, the requests', and 5 s more. Both times are always set, so that
-// envFrom cannot set others.
+// The grace period of a pod covers 15 s until all nodes know that its endpoint is removed, the time
+// to drain requests, and 5 s more. Both times are always set, so that envFrom cannot change them.
 func TestGracePeriod(t *testing.T) {
 	for name, test := range map[string]struct {
 		timeout string
@@ -65,7 +64,7 @@ func TestGracePeriod(t *testing.T) {
 	}
 }
 
-// A pod serves for as long as the administrator says that endpoints take.
+// A terminating pod serves for the configured endpointPropagation.
 func TestEndpointPropagation(t *testing.T) {
 	s := configured
 	s.EndpointPropagation = metav1.Duration{Duration: 40 * time.Second}
@@ -75,7 +74,7 @@ func TestEndpointPropagation(t *testing.T) {
 	}
 }
 
-// variable is the value of a variable, which must be there at most once.
+// variable returns the value of an environment variable, which must not occur twice.
 func variable(all []corev1ac.EnvVarApplyConfiguration, name string) string {
 	value := ""
 	for _, v := range all {

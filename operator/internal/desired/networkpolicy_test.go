@@ -22,24 +22,24 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// The clusters of the tests enforce no NetworkPolicies. These tests hold the policies
-// against what the documentation of Kubernetes says of them, in two readings: blocks of
-// addresses select pods (most engines), or they never do (Cilium).
+// The test clusters do not enforce NetworkPolicies. These tests evaluate the policies as documented
+// by Kubernetes, with both interpretations of IP blocks: they select pods (most engines) or they do
+// not (Cilium).
 
-// endpoint is one end of a connection: a pod, or an address where namespace is nil.
+// endpoint is one end of a connection: a pod, or an address if namespace is nil.
 type endpoint struct {
 	namespace, pod labels.Set
 	address        string
 }
 
-// port is where a connection goes to, by the name that it has in the pod as well.
+// port is the destination port of a connection, with its name in the pod.
 type port struct {
 	protocol corev1.Protocol
 	number   int32
 	name     string
 }
 
-// selects tells whether a policy selects a pod of its own namespace.
+// selects reports whether a policy selects a pod in its namespace.
 func selects(t *testing.T, policy *networkingv1.NetworkPolicy, pod endpoint) bool {
 	t.Helper()
 	return policy.Namespace == pod.namespace[corev1.LabelMetadataName] && matches(t, &policy.Spec.PodSelector, pod.pod)
@@ -54,7 +54,7 @@ func matches(t *testing.T, selector *metav1.LabelSelector, of labels.Set) bool {
 	return s.Matches(of)
 }
 
-// peerMatches tells whether a peer of a policy is the other end of a connection.
+// peerMatches reports whether a peer of a policy matches the other end of a connection.
 func peerMatches(t *testing.T, policy *networkingv1.NetworkPolicy, peer networkingv1.NetworkPolicyPeer, other endpoint, blocksSelectPods bool) bool {
 	t.Helper()
 	if block := peer.IPBlock; block != nil {
@@ -79,7 +79,8 @@ func portMatches(ports []networkingv1.NetworkPolicyPort, to port) bool {
 	})
 }
 
-// allows tells whether policies let a connection out of the pod from, or into the pod to.
+// allows reports whether policies allow a connection from the pod from (egress), or to the pod to
+// (ingress).
 func allows(t *testing.T, policies []*networkingv1.NetworkPolicy, direction networkingv1.PolicyType, from, to endpoint, at port, blocksSelectPods bool) bool {
 	t.Helper()
 	pod, other := from, to
@@ -103,13 +104,13 @@ func allows(t *testing.T, policies []*networkingv1.NetworkPolicy, direction netw
 	return !isolated
 }
 
-// rule is one of either direction.
+// rule is an ingress or egress rule.
 type rule struct {
 	peers []networkingv1.NetworkPolicyPeer
 	ports []networkingv1.NetworkPolicyPort
 }
 
-// rulesOf are the rules of a policy for one direction.
+// rulesOf returns the rules of a policy for one direction.
 func rulesOf(policy *networkingv1.NetworkPolicy, direction networkingv1.PolicyType) (rules []rule) {
 	if direction == networkingv1.PolicyTypeIngress {
 		for _, r := range policy.Spec.Ingress {
@@ -123,7 +124,7 @@ func rulesOf(policy *networkingv1.NetworkPolicy, direction networkingv1.PolicyTy
 	return rules
 }
 
-// pod is one of a namespace, with more labels of its namespace behind it.
+// pod returns a pod in a namespace; more are additional labels of the namespace.
 func pod(namespace string, of labels.Set, more ...string) endpoint {
 	l := labels.Set{corev1.LabelMetadataName: namespace}
 	for _, name := range more {
@@ -132,7 +133,7 @@ func pod(namespace string, of labels.Set, more ...string) endpoint {
 	return endpoint{namespace: l, pod: of, address: "10.244.0.7"}
 }
 
-// deployed are the NetworkPolicies of deploy/.
+// deployed returns the NetworkPolicies in deploy/.
 func deployed(t *testing.T) (policies []*networkingv1.NetworkPolicy) {
 	t.Helper()
 	for _, name := range []string{"30-operator.yaml", "50-build.yaml"} {
@@ -156,7 +157,7 @@ func deployed(t *testing.T) (policies []*networkingv1.NetworkPolicy) {
 	return policies
 }
 
-// ofFunction is the policy of a function.
+// ofFunction returns the NetworkPolicy of a function.
 func ofFunction(t *testing.T, s settings.Settings) *networkingv1.NetworkPolicy {
 	t.Helper()
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "f", Namespace: "team"}}

@@ -15,8 +15,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Pods leave a node that is lost after the time of the settings, unless the class has a toleration for
-// that.
+// Pods are evicted from a lost node after LostNodeTimeout, unless the class has a toleration for
+// its taints.
 func TestLostNode(t *testing.T) {
 	const notReady, unreachable = "node.kubernetes.io/not-ready:NoExecute", "node.kubernetes.io/unreachable:NoExecute"
 	for name, test := range map[string]struct {
@@ -50,8 +50,8 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// The cluster autoscaler may remove a node with pods of functions: it knows all volumes that they have on
-// its disk.
+// The cluster autoscaler may remove a node with pods of functions: an annotation lists all volumes
+// on the disk of the node.
 func TestEvictableVolumes(t *testing.T) {
 	const name = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 	scratch := func(medium v1beta1.ScratchMedium) func(*v1beta1.Function) {

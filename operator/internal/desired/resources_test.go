@@ -11,7 +11,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// What is asked for counts before the settings, and those before the defaults.
+// Resources of the Function override those of the settings, which override the defaults.
 func TestResources(t *testing.T) {
 	for name, test := range map[string]struct {
 		asked v1beta1.Resources

@@ -16,7 +16,7 @@ import (
 const (
 	leanSpec = `{"function":"package handlers"}`
 
-	// spelledOut is leanSpec with all defaults that there are, and one to come.
+	// spelledOut is leanSpec with all defaults and one field of a later version.
 	spelledOut = `{"function":"package handlers","serverPort":8080,"replicas":1,"revisionHistoryLimit":5,"timeout":"60s",
 		"concurrency":0,"env":[],"envFrom":[],"files":[],"resources":{"requests":{},"limits":{}},"build":{"strategy":"","resources":{}},
 		"fieldToCome":{"strategy":"Default"}}`
@@ -41,7 +41,7 @@ const (
 	// tokenSpelledOut is tokenSpec with its defaults.
 	tokenSpelledOut = `{"function":"package handlers","serviceAccountName":"a","serviceAccountToken":{"audience":"b","expirationSeconds":3600}}`
 
-	// richSpelledOut is richSpec with defaults, in other words and with fields to come.
+	// richSpelledOut is richSpec with defaults, other notations, and fields of a later version.
 	richSpelledOut = `{"function":"package handlers","service":"other","replicas":7,"serverPort":9000,"timeout":"1m30s","concurrency":16,
 		"env":[{"name":"A","value":"b"},{"name":"S","valueFrom":{"secretKeyRef":{"name":"s","key":"k","optional":false,"toCome":1}}},
 			{"name":"C","value":"","valueFrom":{"configMapKeyRef":{"name":"c","key":"k","optional":true}}},
@@ -51,8 +51,8 @@ const (
 		"build":{"strategy":"Shared","timeout":"120s","resources":{"requests":{},"limits":{"memory":"2Gi"}}}}`
 )
 
-// The hashes are on Deployments in clusters: another one of the same Function restarts
-// it. Where one of these changes, all functions restart with the next version.
+// Deployments in clusters have these hashes. If one of them changes, an upgrade restarts all
+// functions.
 func TestSpecHash(t *testing.T) {
 	plain := podMetadata{}
 	metadata := podMetadata{labels: map[string]string{"pod.goless.io/a": "b"}, annotations: map[string]string{ValuesAnnotation: "0123456789"}}
@@ -88,7 +88,7 @@ func TestSpecHash(t *testing.T) {
 	}
 }
 
-// A new default in the schema of the API must not restart functions that say nothing about it.
+// A new default in the schema of the API does not restart functions that omit the field.
 func TestSpecHashOfDefaults(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/10-crd.yaml")
 	if err != nil {
@@ -123,7 +123,7 @@ func TestSpecHashOfDefaults(t *testing.T) {
 	}
 }
 
-// fillDefaults sets in an object what its schema has defaults for, as an API server does.
+// fillDefaults sets the defaults of a schema in an object, like an API server.
 func fillDefaults(object, schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, property := range properties {
@@ -137,7 +137,7 @@ func fillDefaults(object, schema map[string]any) {
 	}
 }
 
-// What does not change the pods is not in the hash, and everything else is.
+// The hash contains exactly the fields that change the pods.
 func TestSpecHashOfEveryField(t *testing.T) {
 	before := specHash(functionOf(t, leanSpec), podMetadata{})
 	for field, same := range map[string]bool{
@@ -155,8 +155,8 @@ func TestSpecHashOfEveryField(t *testing.T) {
 	}
 }
 
-// A template with tolerations of a class is kept although its hash is by an earlier release, with the
-// fields of each toleration in it.
+// A template with tolerations of a class is kept although its hash is of an earlier release, which
+// hashed the fields of each toleration.
 func TestTemplateHashOfTolerations(t *testing.T) {
 	template := corev1ac.PodTemplateSpec().WithLabels(map[string]string{FunctionLabel: "a"}).
 		WithSpec(corev1ac.PodSpec().WithTolerations(corev1ac.Toleration().WithKey("spot"), corev1ac.Toleration().WithKey("gpu")))

@@ -11,9 +11,9 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// An operator with other images leaves the template of one before it alone, as
-// long as the user wants the same, and nobody else has changed it but policies of the
-// cluster, which rewrite values while the operator writes them.
+// An operator with other images keeps the template of the previous operator while the spec is the
+// same and no other client has changed the template. Mutating policies of the cluster may change it
+// while the operator writes it.
 func TestKept(t *testing.T) {
 	next := configured
 	next.Images.Builder, next.Images.Function = "builder-2", "launch-2"
@@ -22,8 +22,8 @@ func TestKept(t *testing.T) {
 	same := func(*v1beta1.Function) {}
 	intact := func(*appsv1ac.DeploymentApplyConfiguration) {}
 	for name, test := range map[string]struct {
-		change func(*v1beta1.Function)                      // by the user, since
-		tamper func(*appsv1ac.DeploymentApplyConfiguration) // by somebody else
+		change func(*v1beta1.Function)                      // by the user, afterwards
+		tamper func(*appsv1ac.DeploymentApplyConfiguration) // by another client
 		kept   bool
 	}{
 		"Unchanged":   {tamper: intact, change: same, kept: true},
@@ -41,10 +41,10 @@ func TestKept(t *testing.T) {
 			d.Spec.Template.Spec.WithTolerations(corev1ac.Toleration().WithKey("gpu")) // by a policy
 		}},
 		"ForeignTolerations": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
-			d.Spec.Template.Spec.Tolerations = nil // which somebody else owns
+			d.Spec.Template.Spec.Tolerations = nil // owned by another client
 		}},
 		"ForeignImage": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
-			d.Spec.Template.Spec.Containers[0].Image = nil // which somebody else owns
+			d.Spec.Template.Spec.Containers[0].Image = nil // owned by another client
 		}},
 		"ForeignMount": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
 			d.Spec.Template.Spec.Containers[0].VolumeMounts = d.Spec.Template.Spec.Containers[0].VolumeMounts[1:]
@@ -78,7 +78,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// isKept checks that a Deployment has the pods of before, as many as are wanted now.
+// isKept checks that a Deployment has the previous pod template and the number of replicas of the
+// spec.
 func isKept(t *testing.T, got *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) {
 	t.Helper()
 	if image := *got.Spec.Template.Spec.InitContainers[0].Image; image == "builder-2" {

@@ -12,7 +12,7 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// The address is where the Service answers, port included, and goes with the Service.
+// The address is the URL of the Service with its port, and is removed with the Service.
 func TestAddress(t *testing.T) {
 	fn := function(1)
 	service := &corev1.Service{

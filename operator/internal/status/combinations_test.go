@@ -15,15 +15,15 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// state is one of everything that a status depends on.
+// state is a combination of all values that a status depends on.
 type state struct {
 	before v1beta1.FunctionStatus
 	fn     *v1beta1.Function
 	seen   status.Seen
 }
 
-// Whatever there is to be seen, in whatever combination and after whatever status, the
-// status keeps its promises, and a second look at the same tells the same.
+// In all combinations of states, and after each previous status, the status fulfills its invariants
+// and is stable if nothing changes.
 func TestCombinations(t *testing.T) {
 	n := 0
 	everyState(t, func(s state) {
@@ -44,7 +44,7 @@ func TestCombinations(t *testing.T) {
 	t.Logf("%d combinations", n)
 }
 
-// neverTooEarly holds Ready against what was seen.
+// neverTooEarly checks that Ready is True only if the function serves as specified.
 func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1beta1.FunctionStatus) {
 	t.Helper()
 	if !meta.IsStatusConditionTrue(got.Conditions, "Ready") {
@@ -72,16 +72,16 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 	}
 }
 
-// sleeps tells whether a function has no replicas, or none that is ready yet, because nobody
-// calls it.
+// sleeps reports whether a function has no replicas, or none that is ready yet, because it receives
+// no requests.
 func sleeps(fn *v1beta1.Function, d *appsv1.Deployment, seen status.Seen) bool {
 	before := meta.FindStatusCondition(fn.Status.Conditions, "Available")
 	return seen.Activator.Ready && seen.Activator.Routed && seen.Activator.WakeFailed == "" && fn.MaySleep() && before != nil && (before.Status == "True" || before.Reason == "NoActivator") && (*d.Spec.Replicas == 0 || before.Reason == "Asleep" || before.Reason == "NoActivator")
 }
 
-// everyState counts through the states, as a clock with one hand for each part, in steps of
-// eleven. As 11 divides none of the numbers of values, any four parts occur in all of their
-// combinations, and it takes seconds instead of a minute.
+// everyState enumerates the states as numbers with one digit for each part, in steps of 11. As 11
+// divides none of the numbers of values, all combinations of any four parts occur, in seconds
+// instead of a minute.
 func everyState(t *testing.T, try func(state)) {
 	const step = 11
 	statuses, deployments, pods, orders := everyStatus(), everyDeployment(), everyPods(), everyOrder()
@@ -112,7 +112,7 @@ func everyStatus() []v1beta1.FunctionStatus {
 		all = append(all, status.Of(fn, ordered(status.Seen{}, reports(report))))
 	}
 	all = append(all, status.Of(fn, refused(status.Seen{})))
-	for _, revision := range []string{old, latest} { // both served once, and the latter fell asleep
+	for _, revision := range []string{old, latest} { // both have served, and the second has been scaled to zero
 		fn := scaled(function(1), 0, 1)
 		if revision == old {
 			fn.Spec.Function = before

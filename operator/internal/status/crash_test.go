@@ -14,7 +14,7 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// nilMap is what a program prints that panics in an init.
+// nilMap is the output of a program that panics in an init function.
 const nilMap = `panic: assignment to entry in nil map
 
 goroutine 1 [running]:
@@ -24,7 +24,7 @@ goless.io/function/handler.init.0()
 	goless.io/function/handler/handler.go:10 +0x2e
 `
 
-// inLibrary is the same of a module that calls another one, before a line of a request.
+// inLibrary is the output of a module that panics in a dependency, after a log line of a request.
 const inLibrary = `{"level":"info","msg":"request","http.response.status_code":200}
 panic: regexp: Compile("("): error parsing regexp: missing closing )
 
@@ -37,18 +37,18 @@ example.com/shop/sub.Fill(...)
 	example.com/shop@v0.0.0/sub/sub.go:5
 `
 
-// inStart is the log of a Start that panics.
+// inStart is the log of a Start function that panics.
 const inStart = `{"level":"error","msg":"panic in Start","exception.stacktrace":"goroutine 9 [running]:\n\tgoless.io/runtime@v0.0.0/function.go:122 +0x1\npanic(0x1)\n\truntime/panic.go:1\nexample.com/shop/v2.Start(0x1)\n\texample.com/shop/v2@v2.0.0/shop.go:12 +0x1\n"}
 {"level":"error","msg":"Start failed","error":"it panicked: no database"}
 `
 
-// launched is a line of the launcher, before the program begins.
+// launched is a log line of the launcher before the program starts.
 const launched = `{"level":"info","msg":"waiting for the binary","reason":"compiling","faas.name":"shop"}` + "\n"
 
-// unhealthy is said of a program that never answered its health check.
+// unhealthy is the explanation for a program that has never answered its health check.
 const unhealthy = "it received SIGTERM because its health check failed: an init function or the initialization of a package variable does not return; "
 
-// Files in memory count towards the limit of memory, so that an explanation names them.
+// Files in memory count towards the memory limit, and the explanation mentions them.
 func TestOutOfMemory(t *testing.T) {
 	const inMemory = "; files in /tmp count towards this limit, up to 64Mi: raise the limit, lower spec.scratch.size, or set spec.scratch.medium to Disk"
 	for medium, more := range map[v1beta1.ScratchMedium]string{v1beta1.ScratchOnDisk: "", v1beta1.ScratchInMemory: inMemory} {
@@ -67,11 +67,12 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// A function that ends says why: in the words of its author, or what the exit code means.
+// A function that exits reports the reason: the message of its author or the meaning of the exit
+// code.
 func TestWhyItEnded(t *testing.T) {
 	for name, test := range map[string]struct {
 		code         int32
-		seconds      int // for which it ran
+		seconds      int // run time
 		reason, said string
 		want         string
 	}{

@@ -12,7 +12,8 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// A pod whose volumes are not there says for which objects it waits, in both shapes.
+// A pod that cannot mount its volumes reports the objects that it waits for, with both build
+// strategies.
 func TestMissingFiles(t *testing.T) {
 	const want = `a replica waits for files from ConfigMap "config", Secret "tls"; see kubectl describe pod`
 	preparing := func(p corev1.Pod, now corev1.ConditionStatus) corev1.Pod {

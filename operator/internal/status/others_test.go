@@ -14,8 +14,8 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// Where a HorizontalPodAutoscaler of another owner sets the number of replicas, the status says nothing of
-// what the spec asks for.
+// If a HorizontalPodAutoscaler of another owner sets the number of replicas, the status does not
+// report the number in the spec.
 func TestReplicasOfAnotherAutoscaler(t *testing.T) {
 	conflict := validation.Problem{Reason: "AutoscalerConflict", Message: "scaled by another"}
 	rivalled := func(s status.Seen) status.Seen {
@@ -36,15 +36,15 @@ func TestReplicasOfAnotherAutoscaler(t *testing.T) {
 	expect(t, got, "Stopped", "", "SourceValid Built Ready Degraded", "")
 }
 
-// foreign has a Service of another owner that leads to the replicas.
+// foreign adds a Service of another owner that selects the replicas.
 func foreign(s status.Seen) status.Seen {
 	s.ForeignService = &corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{desired.FunctionLabel: "f"}}}
 	s.ForeignService.Name = "f"
 	return s
 }
 
-// Objects of another owner that answer in the place of the Function's own make it unknown whether the
-// function is available, and only those that answer do.
+// If objects of another owner answer the requests, it is unknown whether the function is available.
+// Objects that do not answer have no effect.
 func TestAnsweredByOthers(t *testing.T) {
 	theirs := func(ready int32) *appsv1.Deployment {
 		d := deployment(1, ready, old)

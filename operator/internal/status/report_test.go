@@ -11,7 +11,7 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// What the builder writes is understood here: these are its own golden files.
+// The golden reports of the builder can be decoded.
 func TestReportsOfTheBuilder(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "builder", "testdata", "report", "*.json"))
 	if err != nil || len(files) < 8 {

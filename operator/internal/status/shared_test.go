@@ -14,7 +14,7 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// What the build service says, in the place of what init containers leave.
+// The status is derived from the answer of the build service instead of init containers.
 func TestOfShared(t *testing.T) {
 	const built, failed = `{"reason":"Built","message":"built in 80ms","duration":"80ms"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"}]}`
 	waits, gone := plan.BuildService{}, unavailable("the build service has been unavailable since noon: refused")
@@ -65,7 +65,7 @@ func TestOfShared(t *testing.T) {
 			seen(deployment(1, 1, old), sets(old)),
 			"BuildFailed", "SourceValid Available Reconciling", "no space left; revision " + old + " continues to serve", old,
 		},
-		"OtherStrategy": { // of the same source: the pods that compiled it go on
+		"OtherStrategy": { // for the same source: the pods that compiled it keep running
 			waits, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))),
 			"Building", "SourceValid Available Reconciling", "waiting", latest,
 		},
@@ -101,7 +101,7 @@ func TestOfShared(t *testing.T) {
 	}
 }
 
-// An operator that has just started asks again, and tells nothing new meanwhile.
+// An operator that has restarted orders the build again. Meanwhile the status does not change.
 func TestFailureOutlivesTheOperator(t *testing.T) {
 	fn := function(1)
 	fn.Status = status.Of(fn, ordered(status.Seen{}, reports(`{"reason":"CompileFailed","message":"no"}`)))
@@ -114,7 +114,7 @@ func TestFailureOutlivesTheOperator(t *testing.T) {
 			}
 		}
 	}
-	fn.Generation++ // more time for the build, say
+	fn.Generation++ // for example more time for the build
 	got := status.Of(fn, ordered(status.Seen{}, plan.BuildService{}))
 	if c := meta.FindStatusCondition(got.Conditions, "Built"); c.Reason != v1beta1.ReasonBuilding {
 		t.Errorf("a new attempt is not told: %v", c)
@@ -125,12 +125,12 @@ func TestFailureOutlivesTheOperator(t *testing.T) {
 	}
 }
 
-// reports has how a build ended.
+// reports returns the state of a build with a report.
 func reports(report string) plan.BuildService {
 	return plan.BuildService{Answer: buildclient.Answer{Report: []byte(report)}}
 }
 
-// unavailable does not answer.
+// unavailable returns the state of a build whose service is not available.
 func unavailable(why string) plan.BuildService {
 	return plan.BuildService{Answer: buildclient.Answer{Trouble: why}}
 }
@@ -141,13 +141,13 @@ func sharedPod(revision string) corev1.Pod {
 	return p
 }
 
-// homeless is a pod that no node has room for.
+// homeless makes a pod unschedulable.
 func homeless(p corev1.Pod) corev1.Pod {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "Insufficient cpu"}}
 	return p
 }
 
-// without is a pod whose launcher gave up.
+// without sets the status of a pod whose launcher could not fetch its binary.
 func without(p corev1.Pod) corev1.Pod {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: desired.FunctionContainer, State: waiting("CrashLoopBackOff", "back-off"), RestartCount: 2,
@@ -156,7 +156,7 @@ func without(p corev1.Pod) corev1.Pod {
 	return p
 }
 
-// runs is a pod whose container is not ready.
+// runs sets the status of a pod whose container is running and not ready.
 func runs(p corev1.Pod) corev1.Pod {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: desired.FunctionContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},

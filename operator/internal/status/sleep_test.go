@@ -15,7 +15,7 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// served is a Function that may sleep, and whose latest revision is ready.
+// served returns a Function that may sleep and whose latest revision is ready.
 func served(t *testing.T) *v1beta1.Function {
 	t.Helper()
 	fn := scaled(function(1), 0, 3)
@@ -26,7 +26,7 @@ func served(t *testing.T) *v1beta1.Function {
 	return fn
 }
 
-// fellAsleep is one that fell asleep after that.
+// fellAsleep returns a Function that was scaled to zero after it served.
 func fellAsleep(t *testing.T) *v1beta1.Function {
 	t.Helper()
 	fn := served(t)
@@ -34,7 +34,7 @@ func fellAsleep(t *testing.T) *v1beta1.Function {
 	return fn
 }
 
-// The life of a function that sleeps, as its status tells it.
+// TestSleep checks the status of a function that may sleep in each of its states.
 func TestSleep(t *testing.T) {
 	const whole = "SourceValid Built Available Ready"
 	changed := func(fn *v1beta1.Function) *v1beta1.Function {
@@ -46,7 +46,7 @@ func TestSleep(t *testing.T) {
 		return fn
 	}
 	never := func(fn *v1beta1.Function) *v1beta1.Function { return scaled(fn, 1, 3) }
-	seenOnly := scaled(function(1), 0, 3) // whose status is empty
+	seenOnly := scaled(function(1), 0, 3) // with an empty status
 	unready := func(change func(*corev1.Pod)) corev1.Pod {
 		p := pod(latest, ended(0, `{"reason":"Built"}`))
 		change(&p)
@@ -67,13 +67,13 @@ func TestSleep(t *testing.T) {
 	waking := func(pods ...corev1.Pod) status.Seen {
 		return seen(rolledOut(deployment(1, 0, latest)), sets(), pods...)
 	}
-	unseen := stale(rolledOut(deployment(0, 0, latest))) // the Deployment controller has not looked
+	unseen := stale(rolledOut(deployment(0, 0, latest))) // the Deployment controller has not observed the change
 	unseen.Spec.Replicas = new(int32(1))
 	for name, test := range map[string]struct {
 		fn         *v1beta1.Function
 		seen       status.Seen
 		ready, is  string // reasons of Ready and Available
-		truth, why string // what is true, and a part of the message of Ready or Reconciling
+		truth, why string // conditions that are true, and part of the message of Ready or Reconciling
 		revision   string // readyRevision
 	}{
 		"Awake":            {served(t), seen(rolledOut(deployment(3, 3, latest)), sets(latest)), "Serving", "Serving", whole, "", latest},
@@ -144,19 +144,19 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// activator is with another state of the activator.
+// activator sets the state of the activator.
 func activator(s status.Seen, a observe.Activator) status.Seen {
 	s.Activator = a
 	return s
 }
 
-// failedWake is after a request failed to wake the function.
+// failedWake sets the state after a request has failed to wake the function.
 func failedWake(s status.Seen) status.Seen {
 	s.Activator.WakeFailed = "no pod\nwithin 1m0s"
 	return s
 }
 
-// abandoned is a Function that sleeps, and lost the activator.
+// abandoned returns a sleeping Function that is no longer routed to an activator.
 func abandoned(t *testing.T) *v1beta1.Function {
 	t.Helper()
 	fn := fellAsleep(t)
@@ -164,7 +164,7 @@ func abandoned(t *testing.T) *v1beta1.Function {
 	return fn
 }
 
-// outOfQuota is where the ReplicaSet of the latest template cannot create a pod.
+// outOfQuota adds a ReplicaSet of the latest template that cannot create pods.
 func outOfQuota(s status.Seen) status.Seen {
 	rs := set(latest, 0)
 	rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"}}
@@ -173,7 +173,7 @@ func outOfQuota(s status.Seen) status.Seen {
 	return s
 }
 
-// The function recovers when a pod becomes ready after a wake has failed, and sleeps again after that.
+// After a failed wake, the function recovers when a pod becomes ready, and may sleep again.
 func TestRecoversFromFailedWake(t *testing.T) {
 	fn := fellAsleep(t)
 	fn.Status = status.Of(fn, failedWake(seen(rolledOut(deployment(1, 0, latest)), nil, pod(latest, ended(0, `{"reason":"Built"}`)))))
@@ -194,7 +194,7 @@ func TestRecoversFromFailedWake(t *testing.T) {
 	}
 }
 
-// A function that cannot fall asleep serves as it should, and its status says why it stays awake.
+// A function that cannot be scaled to zero serves normally, and its status reports the reason.
 func TestCannotSleep(t *testing.T) {
 	s := activator(seen(rolledOut(deployment(1, 1, latest)), sets(latest)), observe.Activator{Ready: true, Routed: true, StaysAwake: "no response in time"})
 	for fn, want := range map[*v1beta1.Function]string{
@@ -216,19 +216,19 @@ func TestCannotSleep(t *testing.T) {
 	}
 }
 
-// isReady is a pod that the Deployment does not count as ready yet.
+// isReady sets the condition of a ready pod, which the Deployment may not count yet.
 func isReady(p corev1.Pod) corev1.Pod {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	return p
 }
 
-// of is a Function of which another revision was the last one to serve.
+// of sets the revision that was last ready.
 func of(fn *v1beta1.Function, revision string) *v1beta1.Function {
 	fn.Status.ReadyRevision = revision
 	return fn
 }
 
-// withReplicas is a Deployment whose pods have not followed yet.
+// withReplicas sets the number of replicas in the spec of a Deployment, and keeps its status.
 func withReplicas(d *appsv1.Deployment, n int32) *appsv1.Deployment {
 	d.Spec.Replicas = &n
 	return d

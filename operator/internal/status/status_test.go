@@ -34,7 +34,7 @@ func TestOf(t *testing.T) {
 		replicas int32
 		seen     status.Seen
 		ready    string // reason of Ready
-		truth    string // which of Ready, Built, Available, Reconciling, Stalled are true
+		truth    string // conditions that are true
 		message  string // part of Ready's message
 		revision string // readyRevision
 	}{
@@ -49,7 +49,7 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, waiting("ImagePullBackOff", "no such image"))),
 			ready: "Building", truth: "SourceValid Reconciling", message: "no such image",
 		},
-		"PullingBuilderAgain": { // the same words as before
+		"PullingBuilderAgain": { // the same message
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, waiting("ImagePullBackOff", `Back-off pulling image "b": ErrImagePull: no such image`))),
 			ready: "Building", truth: "SourceValid Reconciling", message: "ErrImagePull: no such image",
 		},
@@ -65,7 +65,7 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), pod(latest, running())),
 			ready: "Building", truth: "SourceValid Available Reconciling", message: "revision " + old + " continues to serve", revision: old,
 		},
-		"UpdateStarting": { // the available replica is of the previous version
+		"UpdateStarting": { // the available replica has the previous version
 			replicas: 1, seen: seen(surging(deployment(1, 1, latest)), sets(old), pod(latest, ended(0, `{"reason":"Built"}`))),
 			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "0 of 1 replicas are ready with the latest version", revision: old,
 		},
@@ -85,7 +85,7 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), failed, pod(old, ended(0, `{"reason":"Built"}`))),
 			ready: "CompileFailed", truth: "SourceValid Available Stalled", message: "revision " + old + " continues to serve", revision: old,
 		},
-		"ScaledFailure": { // the newest pod compiles what the one before could not
+		"ScaledFailure": { // the newest pod is compiling the source that the previous pod could not compile
 			replicas: 2, seen: seen(deployment(2, 0, latest), nil, failed, newer(pod(latest, running()))),
 			ready: "CompileFailed", truth: "SourceValid Stalled", message: "undefined: x",
 		},
@@ -121,7 +121,7 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			ready: "RollingOut", truth: "SourceValid Built Reconciling", message: `0 of 1 replicas are ready with the latest version; CreateContainerConfigError: secret "database" not found`,
 		},
-		"OtherTemplate": { // the variable that made it crash was mended
+		"OtherTemplate": { // the variable that caused the crash was fixed
 			replicas: 1, seen: seen(templated(deployment(1, 0, latest)), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			ready: "Building", truth: "SourceValid Reconciling", message: "waiting for a pod",
 		},
@@ -170,7 +170,7 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: moving(seen(deployment(1, 1, latest), sets(latest))),
 			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", revision: latest,
 		},
-		"StaleTemplate": { // another environment, which the cache does not show yet
+		"StaleTemplate": { // another environment that is not in the cache yet
 			replicas: 1, seen: templateOf(seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))), "other"),
 			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", revision: latest,
 		},
@@ -186,7 +186,7 @@ func TestOf(t *testing.T) {
 			seen:  seen(rolledOut(deployment(1, 1, latest)), sets(latest)),
 			ready: "Serving", truth: "SourceValid Available Ready Reconciling", revision: latest,
 		},
-		"Started": { // it was stopped, and nothing serves yet
+		"Started": { // it was stopped, and no replica serves yet
 			replicas: 1, seen: seen(rolledOut(deployment(1, 0, latest)), nil, pod(latest, running())),
 			ready: "Building", truth: "SourceValid Reconciling",
 		},
@@ -202,11 +202,11 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(rolledOut(deployment(3, 3, latest)), sets(latest)),
 			ready: "Serving", truth: "SourceValid Built Available Ready Reconciling", revision: latest,
 		},
-		"JustScaled": { // the Deployment controller has not looked yet
+		"JustScaled": { // the Deployment controller has not observed the change
 			replicas: 3, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "4"), []appsv1.ReplicaSet{rollout(old, "3", 0), rollout(latest, "4", 1)}),
 			ready: "Serving", truth: "SourceValid Built Available Ready Reconciling", revision: latest,
 		},
-		"JustScaledWithoutPods": { // the Deployment counts pods that its ReplicaSet has lost
+		"JustScaledWithoutPods": { // the Deployment still counts pods that its ReplicaSet has lost
 			replicas: 3, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "4"), []appsv1.ReplicaSet{rollout(old, "3", 0), rollout(latest, "4", 0)}),
 			ready: "Building", truth: "SourceValid Available Reconciling",
 		},
@@ -214,11 +214,11 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "4"), []appsv1.ReplicaSet{rollout(old, "4", 1)}),
 			ready: "Building", truth: "SourceValid Available Reconciling", revision: old,
 		},
-		"ChangedBack": { // the latest template is one from before, and the ReplicaSets are so too
+		"ChangedBack": { // the latest template is a previous one, and the ReplicaSets are stale
 			replicas: 1, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "4"), []appsv1.ReplicaSet{rollout(latest, "3", 1)}),
 			ready: "Building", truth: "SourceValid Available Reconciling", revision: latest,
 		},
-		"ChangingBack": { // the controller has looked, and not counted
+		"ChangingBack": { // the controller has observed the change and not counted the pods yet
 			replicas: 1, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "5"), []appsv1.ReplicaSet{rollout(old, "4", 1), rollout(latest, "5", 0)}),
 			ready: "Building", truth: "SourceValid Available Reconciling", revision: old,
 		},
@@ -236,7 +236,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// expect compares the reason of Ready and a part of its message, which conditions are true, and
+// expect compares the reason of Ready and part of its message, the conditions that are true, and
 // readyRevision.
 func expect(t *testing.T, got v1beta1.FunctionStatus, reason, message, conditions, revision string) {
 	t.Helper()
@@ -252,7 +252,7 @@ func expect(t *testing.T, got v1beta1.FunctionStatus, reason, message, condition
 	}
 }
 
-// truth lists the conditions that are true.
+// truth returns the conditions that are true.
 func truth(got v1beta1.FunctionStatus) string {
 	var kinds []string
 	for _, kind := range []string{"SourceValid", "Built", "Available", "Ready", "Reconciling", "Stalled", "Degraded"} {
@@ -263,7 +263,7 @@ func truth(got v1beta1.FunctionStatus) string {
 	return strings.Join(kinds, " ")
 }
 
-// invariants hold in every state.
+// invariants checks conditions that hold in every state.
 func invariants(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) {
 	t.Helper()
 	is := func(kind string) bool { return meta.IsStatusConditionTrue(got.Conditions, kind) }
@@ -280,7 +280,7 @@ func invariants(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) 
 	wellFormed(t, fn, got)
 }
 
-// wellFormed is what the conditions of every state are.
+// wellFormed checks the format of the conditions.
 func wellFormed(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) {
 	t.Helper()
 	for _, c := range got.Conditions {
@@ -296,7 +296,7 @@ func wellFormed(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) 
 	}
 }
 
-// Every replica compiles for itself; what is told of the build stays the same.
+// Each replica compiles the source; the status keeps the result of the first build.
 func TestBuildIsToldOnce(t *testing.T) {
 	fn := function(2)
 	first := pod(latest, ended(0, `{"reason":"Built","duration":"300ms","toolchain":"go1.27.4"}`))
@@ -307,7 +307,7 @@ func TestBuildIsToldOnce(t *testing.T) {
 	if got.Build == nil || got.Build.Duration != "300ms" {
 		t.Errorf("build is %+v", got.Build)
 	}
-	// When the pods are gone, what was built is still built.
+	// The build is still reported when the pods are gone.
 	fn.Status, fn.Spec.Replicas = got, new(int32(0))
 	got = status.Of(fn, seen(deployment(0, 0, latest), nil))
 	if !meta.IsStatusConditionTrue(got.Conditions, "Built") || got.Build == nil {
@@ -315,7 +315,7 @@ func TestBuildIsToldOnce(t *testing.T) {
 	}
 }
 
-// A Deployment may be seen to be complete before the pod that has the report is.
+// A Deployment may be complete in the cache before the pod with the report is.
 func TestLateReport(t *testing.T) {
 	fn := function(1)
 	fn.Status = status.Of(fn, seen(deployment(1, 1, latest), sets(latest)))
@@ -332,7 +332,7 @@ func TestLateReport(t *testing.T) {
 	}
 }
 
-// What go vet finds is told and stops nothing.
+// Warnings of go vet are reported and have no other effect.
 func TestWarnings(t *testing.T) {
 	one := `{"file":"handler.go","line":5,"column":2,"message":"unreachable code"}`
 	for report, want := range map[string]string{
@@ -357,7 +357,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A new source is not built because the one before was.
+// A new source does not inherit the condition Built of the previous one.
 func TestBuiltIsOfTheLatestRevision(t *testing.T) {
 	fn := function(1)
 	fn.Spec.Function = before
@@ -369,7 +369,7 @@ func TestBuiltIsOfTheLatestRevision(t *testing.T) {
 	}
 }
 
-// scaled is a Function whose number of replicas depends on the load.
+// scaled sets spec.scaling.
 func scaled(fn *v1beta1.Function, least, most int32) *v1beta1.Function {
 	fn.Spec.Scaling = &v1beta1.Scaling{Min: &least, Max: &most}
 	return fn
@@ -423,7 +423,7 @@ func failure(s status.Seen) status.Seen {
 	return s
 }
 
-// lacking is a Function that has to do without two things.
+// lacking adds two problems that do not prevent the function from serving.
 func lacking(s status.Seen) status.Seen {
 	s.Degraded = []validation.Problem{{Reason: "DisruptionBudgetFailed", Message: "no room"}, {Reason: "CleanupFailed", Message: "no right"}}
 	return s
@@ -435,8 +435,8 @@ func moving(s status.Seen) status.Seen {
 	return s
 }
 
-// deployment has the latest template and a status of total pods, some ready.
-// Those that are not of the latest revision show in no updatedReplicas.
+// deployment returns a Deployment of a revision with total pods, all of the current template, of
+// which ready are ready and available.
 func deployment(total, ready int32, revision string) *appsv1.Deployment {
 	d := &appsv1.Deployment{}
 	d.Generation = 2
@@ -448,7 +448,7 @@ func deployment(total, ready int32, revision string) *appsv1.Deployment {
 	return d
 }
 
-// surging has a new pod beside those that it should have, which is not ready.
+// surging adds a new pod that is not ready.
 func surging(d *appsv1.Deployment) *appsv1.Deployment {
 	d.Status.Replicas++
 	d.Status.UpdatedReplicas = 1
@@ -461,7 +461,7 @@ func stale(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// rolledOut has what the Deployment controller says when a rollout is over.
+// rolledOut adds the condition of a complete rollout.
 func rolledOut(d *appsv1.Deployment) *appsv1.Deployment {
 	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
 		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable",
@@ -469,13 +469,13 @@ func rolledOut(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// numbered is a Deployment of which the controller has looked at a rollout.
+// numbered sets the number of the rollout that the Deployment controller has observed.
 func numbered(d *appsv1.Deployment, number string) *appsv1.Deployment {
 	d.Annotations = map[string]string{desired.RolloutAnnotation: number}
 	return d
 }
 
-// rollout is the ReplicaSet of a rollout with pods that are ready and available.
+// rollout returns the ReplicaSet of a rollout, with pods that are ready and available.
 func rollout(revision, number string, ready int32) appsv1.ReplicaSet {
 	rs := set(revision, ready)
 	rs.Annotations = map[string]string{desired.RolloutAnnotation: number}
@@ -535,7 +535,7 @@ func templated(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// ending has other last words.
+// ending sets the termination message of a pod.
 func ending(p corev1.Pod, words string) corev1.Pod {
 	p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = words
 	return p

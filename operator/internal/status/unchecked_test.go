@@ -11,8 +11,7 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// A source that could not be read is not called valid: it would be rolled out if it turned
-// out not to be.
+// A source that could not be read is not reported as valid: it could turn out to be invalid.
 func TestUnchecked(t *testing.T) {
 	fn := fellAsleep(t)
 	fn.Spec.Function = before

@@ -22,7 +22,7 @@ const (
 	overCount = `pods "f-5c7b-cqq2n" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
 )
 
-// noon is when everything here is seen.
+// noon is the current time in these tests.
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func TestPodProblem(t *testing.T) {
@@ -30,8 +30,8 @@ func TestPodProblem(t *testing.T) {
 		seen   status.Seen
 		event  string // reason of the event; empty for none
 		ready  string // reason of Ready
-		says   string // part of Ready's message
-		silent string // what the message must not say
+		says   string // part of the message of Ready
+		silent string // text that the message must not contain
 		truth  string
 	}{
 		"Quota": {
@@ -50,7 +50,7 @@ func TestPodProblem(t *testing.T) {
 			seen:  seen(budgeted(deployment(1, 0, latest)), forbids(overCount)),
 			event: "PodsRefused", ready: "Building", truth: "SourceValid Reconciling", says: "limited: pods=4", silent: "container",
 		},
-		"MendedQuota": { // the ReplicaSet of the former template still says that it has no pods
+		"MendedQuota": { // the ReplicaSet of the previous template still reports that it cannot create pods
 			seen:  seen(failingBefore(deployment(1, 0, latest)), []appsv1.ReplicaSet{numberedSet(refusing(overQuota), "1"), numberedSet(set(latest, 0), "2")}, pod(latest, running())),
 			ready: "Building", truth: "SourceValid Reconciling", says: "compiling", silent: "quota",
 		},
@@ -70,7 +70,7 @@ func TestPodProblem(t *testing.T) {
 			seen:  seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			event: "ContainerWaiting", ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `secret "database" not found`,
 		},
-		"OtherContainerEnds": { // one that a policy of the cluster has added
+		"OtherContainerEnds": { // a container added by a policy of the cluster
 			seen:  seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))),
 			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling",
 			says: `0 of 1 replicas are ready with the latest version; container "agent", which is not part of the Function, exited with code 3 (Error), so its pod is not ready; see kubectl logs f-1 --container agent --previous`,
@@ -91,7 +91,7 @@ func TestPodProblem(t *testing.T) {
 			event: "ContainerWaiting", ready: "RollingOut", truth: "SourceValid Built Reconciling",
 			says: `container "agent", which is not part of the Function, ErrImagePull: no such image`,
 		},
-		"InitContainerOfOthers": { // the builder cannot begin
+		"InitContainerOfOthers": { // the builder cannot start
 			seen:  seen(deployment(1, 0, latest), nil, beforeBuild(failing("network-init"))),
 			event: "ContainerFailed", ready: "Building", truth: "SourceValid Reconciling", says: `container "network-init", which is not part of the Function, exited with code 3 (Error)`,
 		},
@@ -117,7 +117,7 @@ func TestPodProblem(t *testing.T) {
 			event: "NotServing", ready: "ProgressDeadlineExceeded", truth: "SourceValid Built Stalled",
 			says: "no replica became ready within 600 seconds: 0 of 1 replicas are ready with the latest version; a replica has been running since 2026-11-23T11:49:00Z and is not serving",
 		},
-		"OverdueBefore": { // what is new is not overdue
+		"OverdueBefore": { // the new template is not overdue
 			seen:  templateOf(seen(overdue(deployment(1, 0, latest)), nil), "new"),
 			ready: "Building", truth: "SourceValid Reconciling",
 		},
@@ -125,7 +125,7 @@ func TestPodProblem(t *testing.T) {
 			seen:  seen(stale(overdue(deployment(1, 0, latest))), nil),
 			ready: "Building", truth: "SourceValid Reconciling",
 		},
-		"OverdueAndCrashing": { // the cause comes first
+		"OverdueAndCrashing": { // the cause takes precedence
 			seen:  seen(overdue(deployment(1, 0, latest)), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			ready: "CrashLooping", truth: "SourceValid Built Stalled",
 		},
@@ -154,7 +154,8 @@ func TestPodProblem(t *testing.T) {
 	}
 }
 
-// UntilSlow counts from the start of each container that is not ready, whoever has added it.
+// UntilSlow counts from the start of each container that is not ready, also of containers of other
+// owners.
 func TestUntilSlow(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod  corev1.Pod
@@ -173,14 +174,14 @@ func TestUntilSlow(t *testing.T) {
 	}
 }
 
-// beside is a pod whose function is ready, and that has another container.
+// beside adds another container to a pod whose function is ready.
 func beside(p corev1.Pod, other corev1.ContainerStatus) corev1.Pod {
 	p.Name = "f-1"
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{other, {Name: desired.FunctionContainer, Ready: true, State: running()}}
 	return p
 }
 
-// beforeBuild is a pod with an init container before that which compiles.
+// beforeBuild returns a pod with another init container before the one that compiles.
 func beforeBuild(other corev1.ContainerStatus) corev1.Pod {
 	p := pod(latest, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}})
 	p.Name = "f-1"
@@ -188,19 +189,19 @@ func beforeBuild(other corev1.ContainerStatus) corev1.Pod {
 	return p
 }
 
-// failing is a container that ends repeatedly.
+// failing returns the status of a container that exits repeatedly.
 func failing(name string) corev1.ContainerStatus {
 	last := ended(3, "")
 	last.Terminated.Reason = "Error"
 	return corev1.ContainerStatus{Name: name, State: waiting("CrashLoopBackOff", "back-off 10s"), LastTerminationState: last, RestartCount: 4}
 }
 
-// runsSince is a container that runs and is not ready.
+// runsSince returns the status of a container that is running and not ready.
 func runsSince(name string, began time.Time) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}}}
 }
 
-// budgeted is a Deployment whose pods compile.
+// budgeted sets the resources of pods that compile.
 func budgeted(d *appsv1.Deployment) *appsv1.Deployment {
 	amounts := func(memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
@@ -212,7 +213,7 @@ func budgeted(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// refusing is a ReplicaSet of the latest revision whose pods are refused.
+// refusing returns a ReplicaSet of the latest revision that cannot create pods.
 func refusing(message string) appsv1.ReplicaSet {
 	rs := set(latest, 0)
 	rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Message: message}}
@@ -226,7 +227,7 @@ func numberedSet(rs appsv1.ReplicaSet, number string) appsv1.ReplicaSet {
 	return rs
 }
 
-// failingBefore is the second rollout, and has the failure of the first one.
+// failingBefore sets the number of a second rollout, and a failure of the first one.
 func failingBefore(d *appsv1.Deployment) *appsv1.Deployment {
 	d.Annotations = map[string]string{desired.RolloutAnnotation: "2"}
 	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: overQuota}}
@@ -246,7 +247,7 @@ func progress(d *appsv1.Deployment, reason, message string) *appsv1.Deployment {
 	return d
 }
 
-// since has a function that runs and is not ready.
+// since sets the status of a pod whose function is running and not ready.
 func since(p corev1.Pod, began time.Time) corev1.Pod {
 	p.Name = "f-1"
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
