@@ -33,7 +33,7 @@ func TestBounds(t *testing.T) {
 			fixed = -1
 		}
 		if least != test.least || most != test.most || fixed != test.fixed || fn.MaySleep() != test.sleeps {
-			t.Errorf("%s: from %d to %d, fixed %d, sleeps %t", name, least, most, fixed, fn.MaySleep())
+			t.Errorf("%s: bounds %d and %d, fixed %d, may sleep %t", name, least, most, fixed, fn.MaySleep())
 		}
 	}
 }

@@ -24,16 +24,16 @@ func TestUnreadable(t *testing.T) {
 			}
 			bad, good := list.Items[0], list.Items[1]
 			if bad.Name != "bad" || bad.UID != "1" || bad.Status.URL != "here" || bad.Spec.Function != "" || !strings.Contains(bad.Spec.Unreadable, "cannot unmarshal") && !strings.Contains(bad.Spec.Unreadable, "duration") {
-				t.Errorf("the bad one is %+v", bad)
+				t.Errorf("undecodable Function: %+v", bad)
 			}
 			if good.Spec.Function != "b" || good.Spec.Unreadable != "" {
-				t.Errorf("the good one is %+v", good)
+				t.Errorf("valid Function: %+v", good)
 			}
 		})
 	}
 	var fn v1beta1.Function
 	if err := json.Unmarshal([]byte(`{"metadata":{"name":1}}`), &fn); err == nil {
-		t.Error("even its name cannot be read, and there is no error")
+		t.Error("no error for an invalid name")
 	}
 }
 

@@ -94,10 +94,10 @@ func TestDefaultsEqualDeploy(t *testing.T) {
 		}
 	}
 	if len(want) < 30 {
-		t.Errorf("deploy/ has %d objects", len(want))
+		t.Errorf("deploy/ contains only %d objects", len(want))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("deploy/ and the chart (-deploy +chart):\n%s", diff)
+		t.Errorf("deploy/ and the chart differ (-deploy +chart):\n%s", diff)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestAllFeaturesInOtherNamespace(t *testing.T) {
 		"--set", "operator.replicas=3,build.storeSize=20000000,build.pod.priorityClassName=high,config.build.strategy=Shared",
 		"--set", "accessPolicy.parameters.fence\\.goless\\.io/labels=team")
 	if strings.Contains(text, namespace) {
-		t.Errorf("it names %s:\n%s", namespace, text)
+		t.Errorf("the chart refers to namespace %s:\n%s", namespace, text)
 	}
 	all := objects(t, text)
 	for _, name := range []string{
@@ -118,7 +118,7 @@ func TestAllFeaturesInOtherNamespace(t *testing.T) {
 		"PrometheusRule/goless-operator", "PrometheusRule/goless-functions", "ConfigMap/goless-operator-dashboard", "ConfigMap/goless-functions-dashboard",
 	} {
 		if all[name] == nil {
-			t.Errorf("there is no %s", name)
+			t.Errorf("missing %s", name)
 		}
 	}
 	for _, want := range []string{
@@ -127,11 +127,11 @@ func TestAllFeaturesInOtherNamespace(t *testing.T) {
 		"fence.goless.io/labels: team\n", "checksum/config: ", "goless-webhook.elsewhere.svc",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("there is no %q in\n%s", want, text)
+			t.Errorf("missing %q in\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, "resource-policy") {
-		t.Error("a CustomResourceDefinition is kept")
+		t.Error("helm keeps a CustomResourceDefinition")
 	}
 }
 
@@ -150,7 +150,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(text), "ko://") || strings.Count(string(text), "@sha256:0123\n") != 8 {
-		t.Errorf("the values are\n%s", text)
+		t.Errorf("unexpected values.yaml:\n%s", text)
 	}
 }
 
@@ -160,14 +160,14 @@ func TestMirror(t *testing.T) {
 	dir := buildChart(t)
 	text := helm(t, "template", "goless", dir, "--set", "images.mirror=mirror.example.com/goless/")
 	if strings.Contains(text, "ko://") {
-		t.Errorf("an image is pulled from elsewhere:\n%s", text)
+		t.Errorf("an image is not from the mirror:\n%s", text)
 	}
 	for _, want := range []string{
 		`image: "mirror.example.com/goless/goless-operator"`, `fence.goless.io/function-image: "mirror.example.com/goless/launch"`,
 		`image: "mirror.example.com/goless/goless-check"`,
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("there is no %s in\n%s", want, text)
+			t.Errorf("missing %s in\n%s", want, text)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestDocumentedValues(t *testing.T) {
 	_, values, _ := strings.Cut(string(page), "```yaml values.yaml\n")
 	values, _, found := strings.Cut(values, "```")
 	if !found {
-		t.Fatal("install.md shows no values.yaml")
+		t.Fatal("install.md contains no values.yaml")
 	}
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
@@ -193,7 +193,7 @@ func TestDocumentedValues(t *testing.T) {
 		"fence.goless.io/labels: team\n", "image: \"mirror.example.com/goless/goless-operator\"\n",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("there is no %q in\n%s", want, text)
+			t.Errorf("missing %q in\n%s", want, text)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestMissingImages(t *testing.T) {
 func TestWithoutAdmission(t *testing.T) {
 	text := helm(t, "template", "goless", buildChart(t), "--set", "admission.enabled=false")
 	if strings.Contains(text, "kind: ValidatingWebhookConfiguration") || !strings.Contains(text, "\n    admission: Disabled\n") {
-		t.Errorf("admission is not off:\n%s", text)
+		t.Errorf("admission is not disabled:\n%s", text)
 	}
 }
 
@@ -229,13 +229,13 @@ func TestSomeNamespaces(t *testing.T) {
 		"ClusterRoleBinding/goless-triggers", "ValidatingWebhookConfiguration/goless-webhook",
 	} {
 		if all[name] != nil {
-			t.Errorf("there is a %s", name)
+			t.Errorf("unexpected %s", name)
 		}
 	}
 	for _, name := range []string{"goless-operator", "goless-operator-secrets", "goless-activator", "goless-triggers"} {
 		binding, _ := all["RoleBinding/"+name+"-functions"].(map[string]any)
 		if all["ClusterRole/"+name] == nil || binding == nil {
-			t.Errorf("there is no RoleBinding of ClusterRole %s", name)
+			t.Errorf("no RoleBinding refers to ClusterRole %s", name)
 			continue
 		}
 		account := map[string]any{"kind": "ServiceAccount", "name": strings.TrimSuffix(name, "-secrets"), "namespace": "elsewhere"}
@@ -247,7 +247,7 @@ func TestSomeNamespaces(t *testing.T) {
 		"  namespace: team-a\n": 4, "  namespace: team-b\n": 4, "            - --namespaces=team-a,team-b\n": 2, "- --admission=false\n": 1,
 	} {
 		if got := strings.Count(text, want); got != count {
-			t.Errorf("%q is there %d times, want %d:\n%s", want, got, count, text)
+			t.Errorf("%q occurs %d times, want %d:\n%s", want, got, count, text)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func TestPackageIsReproducible(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !info.ModTime().Equal(epoch) {
-				t.Errorf("%s was changed at %s, want %s", name, info.ModTime(), epoch)
+				t.Errorf("%s has modification time %s, want %s", name, info.ModTime(), epoch)
 			}
 		}
 		helm(t, "package", dir, "-d", out)
@@ -278,7 +278,7 @@ func TestPackageIsReproducible(t *testing.T) {
 		packages = append(packages, string(text))
 	}
 	if packages[0] != packages[1] {
-		t.Error("the second package is another one")
+		t.Error("the second package differs from the first")
 	}
 }
 
@@ -290,7 +290,7 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !json.Valid(text) {
-		t.Fatalf("it is no JSON: %s", text)
+		t.Fatalf("invalid JSON: %s", text)
 	}
 	if os.Getenv("HELM") == "" {
 		t.Skip("HELM does not name the helm command: make verify sets it")
@@ -327,7 +327,7 @@ func TestInvalidTables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.Count(string(table), test.old) == 0 {
-				t.Fatalf("chart.yaml has no %q", test.old)
+				t.Fatalf("chart.yaml does not contain %q", test.old)
 			}
 			dir := t.TempDir()
 			if err := os.CopyFS(dir, os.DirFS(deploy)); err != nil {

@@ -41,6 +41,6 @@ func TestSettle(t *testing.T) {
 		}
 	}
 	if got := settle(""); got != 15*time.Second {
-		t.Errorf("without a file: %s", got)
+		t.Errorf("without a file: got %s", got)
 	}
 }

@@ -69,7 +69,7 @@ func checkRun(t *testing.T, admission bool, timeout time.Duration, want ...strin
 		checks--
 	}
 	if ok := strings.Count(out.String(), "ok: "); len(got) != len(want) || ok != checks-len(want) {
-		t.Fatalf("it wrote\n%swith the error %v, want %d of %d checks to fail: %q", &out, err, len(want), checks, want)
+		t.Fatalf("output:\n%serror: %v; want %d of %d checks to fail: %q", &out, err, len(want), checks, want)
 	}
 	for i, text := range want {
 		if !strings.Contains(got[i], text) {

@@ -36,15 +36,15 @@ func TestGuardOfElection(t *testing.T) {
 				return err
 			}
 			if err := write(); !errors.Is(err, leaderguard.ErrExpired) {
-				t.Errorf("a candidate writes: %v", err)
+				t.Errorf("a candidate can write: %v", err)
 			}
 			release := lead(t, cluster, "guarded-"+name)
 			if err := write(); err != nil {
-				t.Errorf("the leader does not write: %v", err)
+				t.Errorf("the leader cannot write: %v", err)
 			}
 			release()
 			if err := write(); !errors.Is(err, leaderguard.ErrExpired) {
-				t.Errorf("who has given the lease back writes: %v", err)
+				t.Errorf("a former leader can write: %v", err)
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func lead(t *testing.T, cluster kubernetes.Interface, name string) (release func
 		<-ended
 		held, err := cluster.CoordinationV1().Leases("default").Get(context.Background(), name, metav1.GetOptions{})
 		if err != nil || held.Spec.HolderIdentity == nil || *held.Spec.HolderIdentity != "" {
-			t.Errorf("the lease was not given back: %v, %v", held, err)
+			t.Errorf("the lease was not released: %v, %v", held, err)
 		}
 	})
 	t.Cleanup(release)

@@ -61,7 +61,7 @@ func TestNotReady(t *testing.T) {
 	candidate := startOperator(t)
 	candidate.await(t, "/healthz", http.StatusOK)
 	if body := candidate.await(t, "/readyz", http.StatusInternalServerError); !strings.Contains(body, "[-]caches failed") || !strings.Contains(body, "[-]certificate failed") {
-		t.Errorf("/readyz answers %s", body)
+		t.Errorf("/readyz returned %s", body)
 	}
 	for _, name := range []string{"20-rbac.yaml", "45-admission.yaml"} {
 		if err := apiservertest.Install(t.Context(), cluster, nil, name); err != nil {
@@ -70,7 +70,7 @@ func TestNotReady(t *testing.T) {
 	}
 	candidate.await(t, "/readyz", http.StatusOK)
 	if err := candidate.end(t); err != nil {
-		t.Errorf("a candidate ended with %v", err)
+		t.Errorf("the candidate exited with %v", err)
 	}
 }
 
@@ -136,7 +136,7 @@ func (o *operator) await(t *testing.T, path string, status int) string {
 		}
 		last = errors.Join(err, fmt.Errorf("%s: %s", response.Status, body))
 	}
-	t.Fatalf("%s does not answer %d: %v", path, status, last)
+	t.Fatalf("%s does not return status %d: %v", path, status, last)
 	return ""
 }
 
@@ -153,7 +153,7 @@ func (o *operator) end(t *testing.T) error {
 		return err
 	case <-time.After(time.Minute):
 		o.cmd.Process.Kill() //nolint:errcheck // the test has failed
-		t.Fatal("the operator goes on after SIGTERM")
+		t.Fatal("the operator does not exit after SIGTERM")
 		return nil
 	}
 }

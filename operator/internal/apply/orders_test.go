@@ -39,13 +39,13 @@ func TestOrdersStayWhileUndecided(t *testing.T) {
 	seen := &observe.Snapshot{Deployment: &appsv1.Deployment{}, Service: &corev1.Service{}}
 	outcome := applier.Apply(t.Context(), fn, seen, &plan.Plan{DeploymentErr: errors.New("the environment cannot be read")})
 	if outcome.Err == nil {
-		t.Error("the reason why nothing could be decided is lost")
+		t.Error("Outcome.Err does not contain DeploymentErr")
 	}
 	if !orders.Has(key, "sha256", sent) {
-		t.Error("the order has ended, although the plan was undecided")
+		t.Error("a plan with DeploymentErr has canceled the order")
 	}
 	applier.Apply(t.Context(), fn, seen, &plan.Plan{})
 	if orders.Has(key, "sha256", sent) {
-		t.Error("the order has not ended, although a plan was decided without it")
+		t.Error("a plan without the order has not canceled it")
 	}
 }

@@ -85,7 +85,7 @@ func TestSleepAfterLeavesLast(t *testing.T) {
 			got, _, _ = strings.Cut(rest, `"`)
 		}
 		if server.service == "" || got != test.want {
-			t.Errorf("%s: the Service sleeps after %q, want %q: %s", name, got, test.want, server.service)
+			t.Errorf("%s: annotation %q, want %q: %s", name, got, test.want, server.service)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestServiceNotInstalled(t *testing.T) {
 	answer := b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
 	for _, want := range []string{"goless-build.goless-system.invalid cannot be resolved", "deploy/50-build.yaml", "spec.build.strategy: InPod"} {
 		if !strings.Contains(answer.Trouble, want) {
-			t.Errorf("it says %q, want %q", answer.Trouble, want)
+			t.Errorf("Trouble is %q, want %q in it", answer.Trouble, want)
 		}
 	}
 }
@@ -134,11 +134,11 @@ func (b *bench) until(t *testing.T, what string, holds func(buildclient.Answer) 
 		}
 		request, down := b.news.Get()
 		if down {
-			t.Fatalf("not within a minute: %s; the answer is %+v", what, answer)
+			t.Fatalf("timed out after 1m0s: %s; the answer is %+v", what, answer)
 		}
 		b.news.Done(request)
 		if request.NamespacedName != fn {
-			t.Errorf("there are news of %v", request)
+			t.Errorf("unexpected event for %v", request)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("the answer is %+v", answer)
 	}
 	if n := len(b.service.Orders("team")); n != 1 {
-		t.Errorf("%d orders", n)
+		t.Errorf("%d orders, want 1", n)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestWaiting(t *testing.T) {
 	before := time.Now()
 	answer := b.until(t, "it waits", func(a buildclient.Answer) bool { return !a.Waiting.IsZero() })
 	if answer.Waiting.Before(before) || answer.Waiting.After(time.Now()) {
-		t.Errorf("it waits since %s, and was ordered after %s", answer.Waiting, before)
+		t.Errorf("queued since %s, ordered after %s", answer.Waiting, before)
 	}
 	close(begin)
 	b.until(t, "it has begun", func(a buildclient.Answer) bool { return a.Waiting.IsZero() })
@@ -190,7 +190,7 @@ func TestSingleFlight(t *testing.T) {
 		return buildtest.Reply{Hold: hold, Report: buildtest.Built}
 	})
 	b.ask()
-	eventually(t, "it is ordered", func() bool { return len(b.service.Orders("team")) > 0 })
+	eventually(t, "order sent", func() bool { return len(b.service.Orders("team")) > 0 })
 	for range 20 {
 		b.ask()
 	}
@@ -198,12 +198,12 @@ func TestSingleFlight(t *testing.T) {
 		t.Error("an order exists that was not added")
 	}
 	b.Keep(fn, nil)
-	eventually(t, "the order is canceled in the service", func() bool { return b.service.Canceled() == 1 })
+	eventually(t, "order canceled in the service", func() bool { return b.service.Canceled() == 1 })
 	if b.Has(fn, "1", order) || len(b.Answers(fn)) > 0 {
-		t.Error("the order is still there")
+		t.Error("the order still exists")
 	}
 	if n := len(b.service.Orders("team")); n != 1 {
-		t.Errorf("%d orders", n)
+		t.Errorf("%d orders, want 1", n)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestFailures(t *testing.T) {
 		return buildtest.Reply{Report: `{"reason":"BuildFailed","message":"no space left"}`}
 	})
 	b.until(t, "it fails in the end", func(a buildclient.Answer) bool { return len(a.Report) > 0 && a.Binary == nil })
-	eventually(t, "it is tried again", func() bool { return len(b.service.Orders("team")) > 1 })
+	eventually(t, "order sent again", func() bool { return len(b.service.Orders("team")) > 1 })
 	b.service.Set(t, func(buildapi.Order) buildtest.Reply { return buildtest.Reply{Report: `{"reason":"CompileFailed"}`} })
 	b.until(t, "it does not compile", func(a buildclient.Answer) bool { return bytes.Contains(a.Report, []byte("CompileFailed")) })
 }
@@ -254,16 +254,16 @@ func TestTrouble(t *testing.T) {
 			b.service.Set(t, func(buildapi.Order) buildtest.Reply { return test.reply })
 			first := b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
 			if !strings.HasPrefix(first.Trouble, "the build service has been unavailable since 20") || !strings.Contains(first.Trouble, test.want) {
-				t.Errorf("it says %q", first.Trouble)
+				t.Errorf("Trouble is %q", first.Trouble)
 			}
 			tries := len(b.service.Orders("team"))
-			eventually(t, "it is tried again", func() bool { return len(b.service.Orders("team")) > tries })
+			eventually(t, "order sent again", func() bool { return len(b.service.Orders("team")) > tries })
 			if a := b.until(t, "there still is", func(a buildclient.Answer) bool { return a.Trouble != "" }); a.Trouble != first.Trouble {
-				t.Errorf("the words change: %q, %q", first.Trouble, a.Trouble)
+				t.Errorf("Trouble changes: %q, %q", first.Trouble, a.Trouble)
 			}
 			b.service.Set(t, func(buildapi.Order) buildtest.Reply { return buildtest.Reply{Report: buildtest.Built} })
 			if a := b.until(t, "it is built", isBuilt); a.Trouble != "" {
-				t.Errorf("it still says %q", a.Trouble)
+				t.Errorf("Trouble is still %q", a.Trouble)
 			}
 		})
 	}
@@ -297,7 +297,7 @@ func TestRetryAfter(t *testing.T) {
 	b.until(t, "it is built", isBuilt)
 	first := <-arrived
 	if pause := (<-arrived).Sub(first); pause < time.Second {
-		t.Errorf("it is asked again after %s", pause)
+		t.Errorf("the order is sent again after %s", pause)
 	}
 }
 
@@ -322,7 +322,7 @@ func TestWrongService(t *testing.T) {
 	impostor := &http.Server{Addr: strings.TrimPrefix(b.service.URL, "https://"), Handler: http.NotFoundHandler()}
 	a := b.until(t, "connection refused", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "connection refused") })
 	if strings.Contains(a.Trouble, "->") {
-		t.Errorf("it says %q", a.Trouble)
+		t.Errorf("Trouble is %q", a.Trouble)
 	}
 	strange, err := buildapi.NewKeys(bytes.Repeat([]byte{1}, buildapi.SeedSize))
 	if err != nil {
@@ -354,7 +354,7 @@ func TestSecretForbidden(t *testing.T) {
 	}
 	a := b.until(t, "the right is missing", func(a buildclient.Answer) bool { return a.Trouble != "" })
 	if !strings.Contains(a.Trouble, `reading Secret "goless-build" of goless-system`) || !strings.Contains(a.Trouble, "forbidden") {
-		t.Errorf("it says %q", a.Trouble)
+		t.Errorf("Trouble is %q", a.Trouble)
 	}
 	b.secrets.refused.Store(false)
 	b.until(t, "it is built", isBuilt)
@@ -363,14 +363,14 @@ func TestSecretForbidden(t *testing.T) {
 // The first replica creates the seed, and the next one uses it.
 func TestSeedCreatedOnce(t *testing.T) {
 	b := start(t)
-	eventually(t, "there is a seed", func() bool { return b.secrets.seed.Load() != nil })
+	eventually(t, "seed created", func() bool { return b.secrets.seed.Load() != nil })
 	seed := *b.secrets.seed.Load()
 	if len(seed) != buildapi.SeedSize || bytes.Equal(seed, make([]byte, buildapi.SeedSize)) {
 		t.Errorf("the seed is %x", seed)
 	}
 	b.until(t, "it is built", isBuilt)
 	if reads := b.secrets.reads.Load(); reads != 1 {
-		t.Errorf("%d reads of the Secret", reads)
+		t.Errorf("%d reads of the Secret, want 1", reads)
 	}
 }
 
@@ -385,19 +385,19 @@ func TestStop(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- orders.Start(ctx) }()
 	orders.Add(fn, "1", order, load)
-	eventually(t, "the order arrives", func() bool { return len(service.Orders("team")) == 1 })
+	eventually(t, "order received", func() bool { return len(service.Orders("team")) == 1 })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the service is told", func() bool { return service.Canceled() == 1 })
+	eventually(t, "order canceled in the service", func() bool { return service.Canceled() == 1 })
 }
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("timed out after 1m0s: %s", what)
 		}
 	}
 }

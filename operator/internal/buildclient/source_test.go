@@ -56,7 +56,7 @@ func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("timed out after 1m0s: %s", what)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestInvalidSourceIsDropped(t *testing.T) {
 	await(t, "the answer is known", func() bool { return len(orders.Answers(fn)["1"].Report) > 0 })
 	await(t, "the source is dropped", func() bool { return orders.source("1") == "" })
 	if !orders.Has(fn, "1", wanted) {
-		t.Error("the order is not known any more, and would be sent again")
+		t.Error("the order was removed and would be sent again")
 	}
 }
 
@@ -100,10 +100,10 @@ func TestDoubtResends(t *testing.T) {
 		before := sent(other.Source)
 		await(t, "a failure is sent again and again", func() bool { return sent(other.Source) > before+20 })
 		if n := sent(wanted.Source); n != again {
-			t.Fatalf("what was built was sent %d times, want %d", n, again)
+			t.Fatalf("the built order was sent %d times, want %d", n, again)
 		}
 		if orders.source("1") != "" {
-			t.Error("the source of what was built is kept")
+			t.Error("the source of a built order is kept")
 		}
 		orders.Keep(fn, []string{"1"})
 		orders.Doubt(fn)

@@ -50,7 +50,7 @@ func TestNextRollout(t *testing.T) {
 			failed := len(got.failed)
 			got.failed = nil
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(progress{})); diff != "" || failed != test.failed || len(w.admitted) != test.admitted {
-				t.Errorf("%d have failed and %d are admitted, want %d and %d: %s", failed, len(w.admitted), test.failed, test.admitted, diff)
+				t.Errorf("%d failed and %d admitted, want %d and %d: %s", failed, len(w.admitted), test.failed, test.admitted, diff)
 			}
 		})
 	}

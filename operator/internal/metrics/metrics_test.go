@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 	}
 	registry.MustRegister(metrics.BuildInfo("goless_operator_build_info", "v1.2.3", "0123"), metrics.Functions{List: list, Working: working})
 	if text := exposed(t, registry); strings.Contains(text, "goless_functions") {
-		t.Errorf("an operator that does not work counts Functions:\n%s", text)
+		t.Errorf("a replica that is not the leader counts Functions:\n%s", text)
 	}
 	close(working)
 	text := exposed(t, registry)
@@ -71,11 +71,11 @@ func TestMetrics(t *testing.T) {
 		`goless_functions{condition="Built",reason="CompileFailed",status="False"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
-			t.Errorf("there is no %s in\n%s", want, text)
+			t.Errorf("missing %s in\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, `goless_builds_total{reason="InvalidSource"}`) {
-		t.Error("a source that was refused counts as a build")
+		t.Error("a rejected source counts as a build")
 	}
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if diff := cmp.Diff([]promlint.Problem(nil), problems); err != nil || diff != "" {

@@ -38,7 +38,7 @@ func TestRunning(t *testing.T) {
 		{ObjectMeta: of("empty"), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0))}},
 	}, []corev1.Pod{{ObjectMeta: of("orphan")}})
 	if want := map[string]bool{"has": true, "wants": true, "orphan": true}; !maps.Equal(s.RevisionsInUse, want) {
-		t.Errorf("these run: %v, want %v", s.RevisionsInUse, want)
+		t.Errorf("revisions in use: %v, want %v", s.RevisionsInUse, want)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestRevision(t *testing.T) {
 		source.Data = map[string]string{"handler.go": CachedSource(desired.SummaryOf(content))}
 		s := &Snapshot{Sources: []corev1.ConfigMap{source}}
 		if got := s.Revision(fn, former); (got != nil) != found || found && desired.LatestRevision(got) != former {
-			t.Errorf("with the content %s: %+v", content, got)
+			t.Errorf("content %s: %+v", content, got)
 		}
 	}
 	if got := (&Snapshot{}).Revision(fn, desired.LatestRevision(fn)); got != fn {
@@ -81,7 +81,7 @@ func TestUnreadSource(t *testing.T) {
 	for revision, valid := range map[string]bool{"": false, desired.Revision("former"): false, desired.Revision("latest"): true} {
 		fn.Status.LatestRevision = revision
 		if found, err := sources.check(t.Context(), fn, settings.Settings{}); (err == nil) != valid || found.Source != nil {
-			t.Errorf("with the status of revision %q: %+v, %v", revision, found, err)
+			t.Errorf("latest revision %q in the status: %+v, %v", revision, found, err)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestLoader(t *testing.T) {
 	}
 	live.latest.Spec.Function = "other"
 	if _, err := load(t.Context()); !apierrors.IsConflict(err) {
-		t.Errorf("a source that has changed: %v, want a conflict", err)
+		t.Errorf("changed source: %v, want a conflict", err)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestOrphans(t *testing.T) {
 		service.ManagedFields = entry("goless-operator", metav1.ManagedFieldsOperationApply, "")
 		change(service)
 		if got := len(orphans(fn, service)) == 1; got != (name == "") {
-			t.Errorf("%q: it is an orphan: %t", name, got)
+			t.Errorf("%q: orphan %t", name, got)
 		}
 	}
 }

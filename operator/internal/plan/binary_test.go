@@ -42,7 +42,7 @@ func TestDoubtOrders(t *testing.T) {
 			s.seen.Time = now
 			p := plan.Of(s.fn, s.seen)
 			if p.DoubtOrders != c.want || len(p.Orders) != 1 {
-				t.Errorf("the %d orders are sent again: %t, want %t", len(p.Orders), p.DoubtOrders, c.want)
+				t.Errorf("%d orders, doubted %t, want %t", len(p.Orders), p.DoubtOrders, c.want)
 			}
 		})
 	}

@@ -49,7 +49,7 @@ func TestClasses(t *testing.T) {
 				}
 				got, made := priority(scene.plan().Deployment)
 				if got != test.want || (made == "") != (test.want == "") {
-					t.Errorf("the priority is %q and the class %q, want %q", got, made, test.want)
+					t.Errorf("PriorityClass %q, class hash %q, want %q", got, made, test.want)
 				}
 			})
 		}

@@ -42,12 +42,12 @@ func TestUnneeded(t *testing.T) {
 			got = append(got, source.Name)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("with a limit of %d these go: %v, want %v", limit, got, want)
+			t.Errorf("limit %d: deletes %v, want %v", limit, got, want)
 		}
 		p.seen.Verdict.Source = nil
 		all := p.unneeded(&fn)
 		if limit < 5 && (len(all) != len(want)+1 || all[len(all)-1].Name != "f-valid") {
-			t.Errorf("with a limit of %d and a latest source that is valid these go: %v", limit, all)
+			t.Errorf("limit %d with a valid latest source: deletes %v", limit, all)
 		}
 	}
 }

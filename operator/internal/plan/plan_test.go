@@ -148,7 +148,7 @@ func (s *scene) plan() *plan.Plan {
 	}
 	p := plan.Of(s.fn, s.seen)
 	if after, err := json.Marshal(s.seen.OwnedFields); err != nil || string(after) != string(before) {
-		s.Errorf("the plan has changed the owned fields, which it is compared with: %s, %s, %v", before, after, err)
+		s.Errorf("plan.Of has changed the owned fields: %s, %s, %v", before, after, err)
 	}
 	return p
 }
@@ -180,7 +180,7 @@ func TestBudgetOfOneReplica(t *testing.T) {
 	} {
 		s.own(s.seen.Budget, "budget")
 		if p := s.plan(); p.Budget != nil || !slices.Equal(deleted(p), []string{"budget"}) {
-			t.Errorf("%s: got the budget %v, and deleted %v", name, p.Budget, deleted(p))
+			t.Errorf("%s: budget %v, deletes %v", name, p.Budget, deleted(p))
 		}
 	}
 }
@@ -318,18 +318,18 @@ func wantDeployment(t *testing.T, d *appsv1ac.DeploymentApplyConfiguration, sour
 	t.Helper()
 	if d == nil || source == "" {
 		if d != nil || source != "" {
-			t.Errorf("the Deployment is %+v", d)
+			t.Errorf("unexpected Deployment %+v", d)
 		}
 		return
 	}
 	if got, want := desired.RevisionIn(d), desired.Revision(source); got != want {
-		t.Errorf("it has revision %s, want %s", got, want)
+		t.Errorf("revision %s, want %s", got, want)
 	}
 	if got := desired.BinaryIn(d); (got == nil) != (binary == nil) || got != nil && *got != *binary {
-		t.Errorf("it has the binary %v, want %v", got, binary)
+		t.Errorf("binary %v, want %v", got, binary)
 	}
 	if got := *d.Spec.Replicas; got != replicas {
-		t.Errorf("it has %d replicas, want %d", got, replicas)
+		t.Errorf("%d replicas, want %d", got, replicas)
 	}
 }
 
@@ -340,16 +340,16 @@ func TestLostSource(t *testing.T) {
 	s.seen.Sources, s.fn.Spec.Replicas = nil, new(int32(3))
 	p := s.plan()
 	if p.Deployment == nil || *p.Deployment.Spec.Replicas != 3 || desired.TemplateIn(p.Deployment) != desired.TemplateIn(s.seen.OwnedFields) {
-		t.Errorf("the Deployment should be %+v", p.Deployment)
+		t.Errorf("unexpected Deployment %+v", p.Deployment)
 	}
 	if p.Service == nil || p.Source != nil || p.NetworkPolicy != nil {
-		t.Errorf("a Service alone should be beside it: %+v", p)
+		t.Errorf("the plan should contain no other object than a Service: %+v", p)
 	}
 	sleeping := rolledOut(t, 0, 0, 1).change(refused)
 	sleeping.seen.Sources = nil
 	sleeping.seen.Deployment.Spec.Template.Labels[desired.TemplateLabel] = "of somebody else"
 	if p := sleeping.plan(); p.Deployment == nil || p.Deployment.ResourceVersion == nil {
-		t.Errorf("what may sleep should be applied to the version that was seen: %+v", p.Deployment)
+		t.Errorf("the Deployment should be applied with the resource version of the Snapshot: %+v", p.Deployment)
 	}
 }
 
@@ -374,13 +374,13 @@ func TestUnreadValues(t *testing.T) {
 	s.seen.Values.Hash, s.seen.ValuesErr = "", errors.New("unreadable")
 	p := s.plan()
 	if p.DeploymentErr != nil || p.ValuesErr == nil || desired.TemplateIn(p.Deployment) != desired.TemplateIn(s.seen.OwnedFields) {
-		t.Errorf("with former values: %+v", p)
+		t.Errorf("with previous values: %+v", p)
 	}
 
 	s = begin(t, inPod, first)
 	s.seen.ValuesErr = errors.New("unreadable")
 	if p := s.plan(); p.DeploymentErr == nil || p.Deployment != nil || p.Service == nil || p.Source == nil {
-		t.Errorf("without: %+v", p)
+		t.Errorf("without values: %+v", p)
 	}
 }
 
@@ -401,11 +401,11 @@ func TestDeletions(t *testing.T) {
 	s.own(&former, "former")
 	s.seen.Services = []corev1.Service{former}
 	if got := deleted(s.plan()); len(got) > 0 {
-		t.Errorf("deleted before there is a new Service: %v", got)
+		t.Errorf("deleted before the new Service exists: %v", got)
 	}
 	s.own(s.seen.Service, "f")
 	if got := deleted(s.plan()); !slices.Equal(got, []string{"former"}) {
-		t.Errorf("deleted %v, want the former Service", got)
+		t.Errorf("deleted %v, want the previous Service", got)
 	}
 
 	s = begin(t, inPod, first).serving(nil, 1)
@@ -426,7 +426,7 @@ func TestDeletions(t *testing.T) {
 	s.seen.ValuesErr = errors.New("unreadable")
 	s.seen.ForeignPolicies = []networkingv1.NetworkPolicy{{Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: s.fn.Labels}}}}
 	if p := s.plan(); p.Deployment != nil || p.NetworkPolicy != nil {
-		t.Errorf("with a policy for the pods as they are: %+v", p)
+		t.Errorf("with another policy for the current pods: %+v", p)
 	}
 }
 
@@ -463,7 +463,7 @@ func TestNewImages(t *testing.T) {
 				want = []string{"builder:2", "launcher:2"}
 			}
 			if got := images(test.scene.plan().Deployment); !slices.Equal(got, want) {
-				t.Errorf("the images are %v, want %v", got, want)
+				t.Errorf("images %v, want %v", got, want)
 			}
 		})
 	}
@@ -505,14 +505,14 @@ func TestCeilings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := test.scene.plan()
 			if p.Problem != nil || p.OverLimits == nil || !strings.Contains(p.OverLimits.Message, test.told) {
-				t.Errorf("told are %+v and %+v, want %q", p.Problem, p.OverLimits, test.told)
+				t.Errorf("reported %+v and %+v, want %q", p.Problem, p.OverLimits, test.told)
 			}
 			c, builds := p.Deployment.Spec.Template.Spec.Containers[0], p.Deployment.Spec.Template.Spec.InitContainers[0]
 			if got := (*c.Resources.Limits)[corev1.ResourceMemory]; got.String() != test.memory || *p.Deployment.Spec.Replicas != test.replicas {
 				t.Errorf("got %s of memory for %d replicas", got.String(), *p.Deployment.Spec.Replicas)
 			}
 			if cpu := (*builds.Resources.Requests)[corev1.ResourceCPU]; cpu.Value() > 4 || slices.Contains(builds.Args, "1h0m0s") {
-				t.Errorf("the builder has %s of cpu, and is called with %v", cpu.String(), builds.Args)
+				t.Errorf("the builder has %s of CPU and arguments %v", cpu.String(), builds.Args)
 			}
 		})
 	}
@@ -538,7 +538,7 @@ func TestBudget(t *testing.T) {
 		}
 		s.own(s.seen.Budget, "budget")
 		if p := s.plan(); (p.Budget != nil) != test.want || slices.Contains(deleted(p), "budget") == test.want {
-			t.Errorf("%s: the budget is %v, and deleted is %v", name, p.Budget, deleted(p))
+			t.Errorf("%s: budget %v, deletes %v", name, p.Budget, deleted(p))
 		}
 	}
 }
@@ -551,10 +551,10 @@ func TestOrdersForReplicaSets(t *testing.T) {
 	s.seen.ReplicaSets = []appsv1.ReplicaSet{older}
 	s.change(second).serving(binary, 1)
 	if got := ordered(s.plan()); len(got) > 0 {
-		t.Errorf("while all are ready %v are ordered", got)
+		t.Errorf("while all pods are ready: ordered %v", got)
 	}
 	s.seen.ReplicaSets[0].Status.ReadyReplicas = 0
 	if got := ordered(s.plan()); !slices.Equal(got, []string{desired.Revision(first)}) {
-		t.Errorf("%v are ordered", got)
+		t.Errorf("ordered %v", got)
 	}
 }

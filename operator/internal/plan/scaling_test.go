@@ -169,13 +169,13 @@ func TestScaling(t *testing.T) {
 			}
 			got := [3]int32{or(p.Deployment.Spec.Replicas, none), or(p.Scale, none), most}
 			if want := [3]int32{test.applied, test.scaled, test.most}; got != want {
-				t.Errorf("replicas that are applied and set, and those of the autoscaler: %v, want %v", got, want)
+				t.Errorf("replicas applied, replicas set, maximum of the autoscaler: %v, want %v", got, want)
 			}
 			if test.scene.seen.Autoscaler.UID != "" && slices.Contains(deleted(p), "autoscaler") != (test.most == 0) {
-				t.Errorf("deleted are %v", deleted(p))
+				t.Errorf("deletes %v", deleted(p))
 			}
 			if p.DeploymentDelay != test.hold {
-				t.Errorf("the Deployment waits for %v, want %v", p.DeploymentDelay, test.hold)
+				t.Errorf("DeploymentDelay %v, want %v", p.DeploymentDelay, test.hold)
 			}
 		})
 	}
@@ -201,14 +201,14 @@ func TestAutoscalerConflict(t *testing.T) {
 		p := s.plan()
 		if p.AutoscalerConflict == nil || p.AutoscalerConflict.Reason != v1beta1.ReasonAutoscalerConflict ||
 			!strings.Contains(p.AutoscalerConflict.Message, `is scaled by HorizontalPodAutoscaler "keda-hpa-f" of ScaledObject "queue" and HorizontalPodAutoscaler "theirs"`) {
-			t.Errorf("%s: the conflict is %+v", name, p.AutoscalerConflict)
+			t.Errorf("%s: conflict %+v", name, p.AutoscalerConflict)
 		}
 		if p.ReplicasLeftToOthers(s.fn) != (name != "Stopped") {
-			t.Errorf("%s: the replicas are left to others: %t", name, p.ReplicasLeftToOthers(s.fn))
+			t.Errorf("%s: ReplicasLeftToOthers is %t", name, p.ReplicasLeftToOthers(s.fn))
 		}
 	}
 	if p := rolledOut(t, 1, 8, 6).plan(); p.AutoscalerConflict != nil {
-		t.Errorf("without one the conflict is %+v", p.AutoscalerConflict)
+		t.Errorf("without another autoscaler: conflict %+v", p.AutoscalerConflict)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestChangeOfWhatMaySleep(t *testing.T) {
 	} {
 		d := test.scene.plan().Deployment
 		if got := d.ResourceVersion; (got != nil && *got == "7") != test.named {
-			t.Errorf("%s: it is applied to the resource version %v", name, got)
+			t.Errorf("%s: applied with resource version %v", name, got)
 		}
 	}
 }

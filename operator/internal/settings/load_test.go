@@ -69,7 +69,7 @@ func unset(t *testing.T, path string, v reflect.Value) {
 		return
 	}
 	if v.IsZero() && path != ".Function.Resources.Limits.CPU" {
-		t.Errorf("deploy/25-config.yaml does not show %s", path)
+		t.Errorf("deploy/25-config.yaml does not set %s", path)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestInvalidFiles(t *testing.T) {
 		})
 	}
 	if _, err := settings.Load("nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "reading the settings") {
-		t.Errorf("a file that is missing: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 	if _, err := settings.Load(""); err != nil {
 		t.Errorf("no file: %v", err)

@@ -117,6 +117,6 @@ func TestDefaultLimits(t *testing.T) {
 	}
 	lifted := settings.Settings{Function: settings.Function{MaxReplicas: math.MaxInt32, MaxResources: v1beta1.Amounts{Memory: new(resource.MustParse("1P"))}}}
 	if got := validation.Spec(fn, lifted).LimitErrors; len(got) > 0 {
-		t.Errorf("with the ceilings lifted: %q", got)
+		t.Errorf("with higher maximums: %q", got)
 	}
 }
