@@ -170,7 +170,7 @@ func TestRelocated(t *testing.T) {
 			rendered := test.render(t, test.namespace)
 			for line := range strings.Lines(string(rendered)) {
 				if strings.Contains(line, "goless-system") && !strings.Contains(line, "#") {
-					t.Errorf("it goes by another namespace: %s", line)
+					t.Errorf("the rendered manifests refer to goless-system: %s", line)
 				}
 			}
 			kubectl(t, rendered, "apply", "-f", "-")
@@ -257,7 +257,7 @@ func TestWebhookUnavailable(t *testing.T) {
 	covered := checker(t, as("goless-system:goless-operator"), installed, namespace, time.Minute)
 	foreign := checker(t, plane.Config, installed, namespace, time.Millisecond)
 	for _, c := range []*accesspolicy.Checker{covered, foreign} {
-		eventually(t, "the webhook is called", func() bool {
+		eventually(t, "webhook called", func() bool {
 			known, err := c.Check(t.Context())
 			return !known && err == nil
 		})
@@ -266,7 +266,7 @@ func TestWebhookUnavailable(t *testing.T) {
 	go func() { ended <- covered.Start(t.Context()) }()
 	select {
 	case err := <-ended:
-		t.Errorf("it ended without an answer: %v", err)
+		t.Errorf("Start returned without a result: %v", err)
 	default:
 	}
 	if err := cluster.Delete(t.Context(), webhook); err != nil {
@@ -276,7 +276,7 @@ func TestWebhookUnavailable(t *testing.T) {
 		t.Error(err)
 	}
 	if err := foreign.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "does not cover the operator's account") {
-		t.Errorf("an account that is not covered: %v", err)
+		t.Errorf("account that the policy does not cover: %v", err)
 	}
 }
 
@@ -322,7 +322,7 @@ func checkErrors(t *testing.T) {
 			t.Parallel()
 			_, err := checker(t, as("by-sed:"+test.account), test.settings, "by-sed", 2*time.Second).Check(t.Context())
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-access-policy.yaml") {
-				t.Errorf("got %v, want %q and the file", err, test.want)
+				t.Errorf("got %v, want %q and the file name", err, test.want)
 			}
 		})
 	}

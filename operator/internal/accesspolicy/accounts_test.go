@@ -59,7 +59,7 @@ func TestAccessPolicyForAccounts(t *testing.T) {
 	}
 	refused("an account that is not open", create(as(namespace, "reader")))
 	binding := open(t, namespace, "reader")
-	eventually(t, "an account that is open is let through", func() bool { return create(as(namespace, "reader")) == nil })
+	eventually(t, "allowed account accepted", func() bool { return create(as(namespace, "reader")) == nil })
 	refused("another account", create(as(namespace, "writer")))
 	refused("an account of that name elsewhere", create(as(other, "reader")))
 
@@ -70,13 +70,13 @@ func TestAccessPolicyForAccounts(t *testing.T) {
 	if err := cluster.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the account is closed", func() bool { return rejectedByPolicy(create(as(namespace, "reader"))) })
+	eventually(t, "account no longer allowed", func() bool { return rejectedByPolicy(create(as(namespace, "reader"))) })
 	changed := d.DeepCopy()
 	changed.Spec.Template.Annotations["goless.io/values"] = "other"
 	refused("other pods", operator.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll))
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
 	if err := operator.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":3}}`)), client.DryRunAll, client.WithSubResourceBody(scale)); err != nil {
-		t.Errorf("the scale: %v", err)
+		t.Errorf("updating the scale: %v", err)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestRBAC(t *testing.T) {
 		"an image pull secret of an account": operator.Update(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s"}}}, client.DryRunAll),
 	} {
 		if !apierrors.IsForbidden(err) {
-			t.Errorf("%s: %v, want a refusal", what, err)
+			t.Errorf("%s: %v, want Forbidden", what, err)
 		}
 	}
 }

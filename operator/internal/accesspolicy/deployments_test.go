@@ -349,12 +349,12 @@ func TestAccessPolicyForDeployments(t *testing.T) {
 		return operator.Create(t.Context(), forged(t, sampleFunction(namespace), forge), client.DryRunAll)
 	}
 	setParameters(t, withNetrc)
-	eventually(t, "what a Function becomes is let through", func() bool { return create(func(*appsv1.Deployment) {}) == nil })
+	eventually(t, "Deployment of a Function accepted", func() bool { return create(func(*appsv1.Deployment) {}) == nil })
 	for name, test := range hostile {
 		t.Run(name, func(t *testing.T) {
 			err := create(test.forge)
 			if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-access-policy.yaml") {
-				t.Errorf("got %v, want a refusal that says %q and the file", err, test.want)
+				t.Errorf("got %v, want an error with %q and the file name", err, test.want)
 			}
 		})
 	}
@@ -375,10 +375,10 @@ func TestAccessPolicyForClasses(t *testing.T) {
 		d := convert(t, desired.Deployment(sampleFunction(namespace), s, "", nil), &appsv1.Deployment{})
 		return operator.Create(t.Context(), d, client.DryRunAll)
 	}
-	eventually(t, "what a class says is let through", func() bool { return create() == nil })
+	eventually(t, "Deployment with a class accepted", func() bool { return create() == nil })
 	s.Class.PriorityClassName = "system-node-critical"
 	if err := create(); !rejectedByPolicy(err) {
-		t.Errorf("a priority class of the system: %v", err)
+		t.Errorf("system priority class: %v", err)
 	}
 }
 
@@ -432,7 +432,7 @@ func TestAccessPolicyForSteps(t *testing.T) {
 		function := &pod.Containers[0]
 		function.VolumeMounts = append(function.VolumeMounts, corev1.VolumeMount{Name: "files-conf", MountPath: "/vendor"})
 	})
-	eventually(t, "the first step is let through", func() bool { return operator.Create(t.Context(), d) == nil })
+	eventually(t, "Deployment accepted", func() bool { return operator.Create(t.Context(), d) == nil })
 	for name, test := range map[string]struct {
 		volume string
 		source corev1.VolumeSource
@@ -485,7 +485,7 @@ func TestAccessPolicyForAdditions(t *testing.T) {
 		taken := d.DeepCopy()
 		forge(taken)
 		if err := operator.Patch(t.Context(), taken, client.MergeFrom(d), client.DryRunAll); !rejectedByPolicy(err) {
-			t.Errorf("taking over %s: %v", name, err)
+			t.Errorf("changing %s of another client: %v", name, err)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestAccessPolicyForChildren(t *testing.T) {
 	usual := autoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {})
 	for _, allowed := range []client.Object{source("bank-0123456789", "handler.go"), budget(1, ours), network(ours), sleeps, usual} {
 		if err := operator.Create(t.Context(), allowed, client.DryRunAll); err != nil {
-			t.Errorf("%T is refused: %v", allowed, err)
+			t.Errorf("%T is rejected: %v", allowed, err)
 		}
 	}
 	unlabelled := source("bank-0123456789", "handler.go")
@@ -158,7 +158,7 @@ func TestAccessPolicyForChildren(t *testing.T) {
 	twice.OwnerReferences = append(twice.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "kube-root-ca.crt", UID: "2"})
 	published := &corev1.Service{ObjectMeta: meta("pay"), Spec: corev1.ServiceSpec{Selector: ours, Ports: []corev1.ServicePort{{Port: 1}}}}
 	if err := operator.Create(t.Context(), published.DeepCopy(), client.DryRunAll); err != nil {
-		t.Errorf("a Service is refused: %v", err)
+		t.Errorf("a Service is rejected: %v", err)
 	}
 	published.Annotations = map[string]string{"external-dns.alpha.kubernetes.io/hostname": "bank.example.com"}
 	for name, refused := range map[string]client.Object{

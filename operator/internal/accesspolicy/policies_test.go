@@ -108,7 +108,7 @@ func TestAccessPolicyWithClusterPolicies(t *testing.T) {
 			}
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Logf("at last: %v", last)
+					t.Logf("last error: %v", last)
 				}
 			})
 			letThrough := func() bool {
@@ -116,16 +116,16 @@ func TestAccessPolicyWithClusterPolicies(t *testing.T) {
 				return err == nil && strings.Contains(text, test.shows)
 			}
 			if test.refused == "" {
-				eventually(t, "what the policy changes is let through", letThrough)
+				eventually(t, "changes of the policy accepted", letThrough)
 				return
 			}
-			eventually(t, "what the policy changes is refused", func() bool {
+			eventually(t, "changes of the policy rejected", func() bool {
 				_, err := create()
 				return rejectedByPolicy(err) && strings.Contains(err.Error(), test.refused) && strings.Contains(err.Error(), "deploy/40-access-policy.yaml")
 			})
 			if test.parameters != nil {
 				setParameters(t, test.parameters)
-				eventually(t, "what is listed is let through", letThrough)
+				eventually(t, "listed changes accepted", letThrough)
 			}
 		})
 	}
@@ -143,21 +143,21 @@ func TestAccessPolicyForMovedImages(t *testing.T) {
 	}
 	setParameters(t, withNetrc)
 	setParameters(t, map[string]string{"builder-image": "new.example/builder@sha256:" + strings.Repeat("1", 64), "function-image": "old.example/launch"})
-	eventually(t, "other images of the old registry are refused", func() bool { return rejectedByPolicy(create("old.example/")) })
+	eventually(t, "other images of the old registry rejected", func() bool { return rejectedByPolicy(create("old.example/")) })
 	setParameters(t, map[string]string{"builder-image": "new.example/builder" + digest})
-	eventually(t, "the same image of the old registry is let through", func() bool { return create("old.example/") == nil })
+	eventually(t, "same image of the old registry accepted", func() bool { return create("old.example/") == nil })
 	if err := create("evil.example/"); !rejectedByPolicy(err) {
-		t.Errorf("a version of it, and not the content, in any registry: %v", err)
+		t.Errorf("image without a digest in another registry: %v", err)
 	}
 	kubectl(t, bySed(t, installation), "apply", "-f", "-")
-	eventually(t, "what is of the old registry alone is refused, with what to do", func() bool {
+	eventually(t, "images of the old registry rejected with instructions", func() bool {
 		err := create("old.example/")
 		return rejectedByPolicy(err) && strings.Contains(err.Error(), "fence.goless.io/images")
 	})
 	setParameters(t, map[string]string{"images": "old.example/"})
 	kubectl(t, bySed(t, installation), "apply", "-f", "-")
-	eventually(t, "the operator of before leads on", func() bool { return create("old.example/") == nil })
+	eventually(t, "images of the previous operator accepted", func() bool { return create("old.example/") == nil })
 	if err := create("evil.example/"); !rejectedByPolicy(err) {
-		t.Errorf("a third registry: %v", err)
+		t.Errorf("image of a third registry: %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func TestAccessPolicyForScale(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		} else if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-access-policy.yaml") {
-			t.Errorf("%s: got %v, want a refusal that says %q and the file", name, err, test.want)
+			t.Errorf("%s: got %v, want an error with %q and the file name", name, err, test.want)
 		}
 	}
 }

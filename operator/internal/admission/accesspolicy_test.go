@@ -110,10 +110,10 @@ func TestAccessPolicyForWebhook(t *testing.T) {
 		}
 	}
 	if err := change(func(_ *configuration, w *webhook) { w.ClientConfig.CABundle = nil }); err != nil {
-		t.Errorf("what is to be trusted: %v", err)
+		t.Errorf("changing the trusted authorities: %v", err)
 	}
 	if err := change(func(_ *configuration, w *webhook) { w.ClientConfig.Service.Path = new("/functions/other") }); err != nil {
-		t.Errorf("where to ask: %v", err)
+		t.Errorf("changing the path: %v", err)
 	}
 }
 

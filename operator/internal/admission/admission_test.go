@@ -84,7 +84,7 @@ func TestWebhook(t *testing.T) {
 		}
 	}
 	if allowed, denied = webhook.admissions(t, metrics.Allowed)-allowed, webhook.admissions(t, metrics.Denied)-denied; allowed != 2 || denied != 5 {
-		t.Errorf("%v are counted as allowed and %v as refused, want 2 and 5", allowed, denied)
+		t.Errorf("counted %v allowed and %v denied requests, want 2 and 5", allowed, denied)
 	}
 }
 
@@ -102,7 +102,7 @@ func (r *replica) admissions(t *testing.T, answer string) float64 {
 			}
 		}
 	}
-	t.Fatalf("there is no count of answers that are %s", answer)
+	t.Fatalf("no counter for the answer %s", answer)
 	return 0
 }
 
@@ -117,12 +117,12 @@ func TestExistingErrorsAllowed(t *testing.T) {
 	}
 	within := func(fn *v1beta1.Function) { fn.Namespace = namespace.Name }
 	old := sample("old", bad, within, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(9)) })
-	eventually(t, "a namespace can do without", func() bool { return cluster.Create(t.Context(), old) == nil })
+	eventually(t, "namespace exempt from admission", func() bool { return cluster.Create(t.Context(), old) == nil })
 	namespace.Labels = nil
 	if err := cluster.Update(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is validated again", func() bool { return isDenied(try(t, "probe", bad, within)) })
+	eventually(t, "namespace validated again", func() bool { return isDenied(try(t, "probe", bad, within)) })
 
 	change := func(what string, want bool, change func(*v1beta1.Function), options ...client.UpdateOption) {
 		t.Helper()
@@ -132,7 +132,7 @@ func TestExistingErrorsAllowed(t *testing.T) {
 		}
 		change(fn)
 		if err := cluster.Update(t.Context(), fn, options...); isDenied(err) == want || want && err != nil {
-			t.Errorf("%s: got %v, want it to pass: %t", what, err, want)
+			t.Errorf("%s: got %v, want allowed: %t", what, err, want)
 		}
 	}
 	change("labels", true, func(fn *v1beta1.Function) { fn.Labels = map[string]string{"a": "b"} })
@@ -144,11 +144,11 @@ func TestExistingErrorsAllowed(t *testing.T) {
 	change("finalizers", true, func(fn *v1beta1.Function) { fn.Finalizers = []string{"example.com/a"} })
 	old = sample("old", "", within)
 	if err := cluster.Status().Patch(t.Context(), old, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"url":"a"}}`))); err != nil {
-		t.Errorf("the status: %v", err)
+		t.Errorf("updating the status: %v", err)
 	}
 	scale := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":7}}`))
 	if err := cluster.SubResource("scale").Patch(t.Context(), old, scale); err != nil {
-		t.Errorf("the scale: %v", err)
+		t.Errorf("updating the scale: %v", err)
 	}
 	old = sample("old", "", within)
 	if err := cluster.Delete(t.Context(), old); err != nil {
@@ -184,11 +184,11 @@ func TestAccounts(t *testing.T) {
 		}
 	}
 	fn := sample("accounts", good, reader)
-	eventually(t, "the account is open", func() bool { return cluster.Create(t.Context(), fn) == nil })
+	eventually(t, "account allowed", func() bool { return cluster.Create(t.Context(), fn) == nil })
 	if err := cluster.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the account is closed", func() bool { return isDenied(try(t, "others", good, reader)) })
+	eventually(t, "account no longer allowed", func() bool { return isDenied(try(t, "others", good, reader)) })
 	fn.Spec.Concurrency = 7
 	if err := cluster.Update(t.Context(), fn); err != nil {
 		t.Errorf("another field: %v", err)
@@ -230,7 +230,7 @@ func TestUnwatchedNamespace(t *testing.T) {
 	start(t, settings.Settings{}).serveWebhook(t)
 	r := start(t, settings.Settings{Namespaces: []string{"kube-public"}, Admission: settings.AdmissionEnabled})
 	r.redirect(t)
-	eventually(t, "only its own namespace is validated", func() bool {
+	eventually(t, "only the watched namespace validated", func() bool {
 		own := try(t, "a", bad, func(fn *v1beta1.Function) { fn.Namespace = "kube-public" })
 		return isDenied(own) && try(t, "a", bad) == nil
 	})
@@ -246,7 +246,7 @@ func TestHostileSources(t *testing.T) {
 	for _, c := range cases {
 		err := try(t, "a", string(c.Source))
 		if want := c.Reason == v1beta1.ReasonInvalidSource; isDenied(err) != want || !want && err != nil {
-			t.Errorf("%s: got %v, want a refusal: %t", c.Name, err, want)
+			t.Errorf("%s: got %v, want denied: %t", c.Name, err, want)
 		}
 	}
 }

@@ -65,29 +65,29 @@ func TestRenewal(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, Name, errors.New("another replica has written it"))
 	for _, refusal := range []error{errors.New("etcd is full"), errors.New("etcd is full"), conflict} {
 		if !equal(look(refusal), old.served) {
-			t.Errorf("after %v the certificate before is not served", refusal)
+			t.Errorf("after %v the previous certificate is not served", refusal)
 		}
 	}
 	if n := strings.Count(logs.String(), "etcd is full"); n != 1 || strings.Contains(logs.String(), "another replica") {
 		t.Errorf("etcd is full was logged %d times: %s", n, logs.String())
 	}
 	if !equal(look(nil), old.served) {
-		t.Error("the new one is served before all API servers can trust it")
+		t.Error("the new certificate is served before all API servers trust it")
 	}
 	if string(stored.data[corev1.TLSCertKey]) == string(data[corev1.TLSCertKey]) {
-		t.Error("it was not renewed")
+		t.Error("the certificate was not renewed")
 	}
 	first := stored.data
 	if equal(look(nil), old.served) || !bytes.Equal(stored.data[corev1.TLSCertKey], first[corev1.TLSCertKey]) {
-		t.Error("the new one is not served, or was renewed at once")
+		t.Error("the new certificate is not served, or was renewed again")
 	}
 	if err := k.sync(t.Context(), time.Now().Add(9*month)); err != nil {
 		t.Fatal(err)
 	}
 	last, _ := pem.Decode(first[authorityKey])
 	if rest, ok := bytes.CutSuffix(stored.data[authorityKey], pem.EncodeToMemory(last)); !ok || bytes.Equal(rest, first[authorityKey]) {
-		t.Errorf("after another renewal these are trusted:\n%s", stored.data[authorityKey])
+		t.Errorf("after another renewal, the trusted authorities are:\n%s", stored.data[authorityKey])
 	} else if _, rest = pem.Decode(rest); len(rest) > 0 {
-		t.Errorf("more than the new one and the one before are trusted:\n%s", stored.data[authorityKey])
+		t.Errorf("more than the new and the previous authority are trusted:\n%s", stored.data[authorityKey])
 	}
 }

@@ -39,7 +39,7 @@ func TestSecondDefaultClass(t *testing.T) {
 	}
 	t.Cleanup(func() { cluster.Delete(context.Background(), standard) }) //nolint:errcheck // best effort
 	const want = "more than one FunctionClass is the default of namespace goless-system: "
-	eventually(t, "the second default class is warned of", func() bool { // when the first one is in the cache
+	eventually(t, "warning for the second default class", func() bool { // when the first one is in the cache
 		warnings = nil
 		if err := c.Create(t.Context(), class("second"), client.DryRunAll); err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestSecondDefaultClass(t *testing.T) {
 	t.Cleanup(func() { cluster.Delete(context.Background(), later) }) //nolint:errcheck // best effort
 	later.Annotations = class("later").Annotations
 	if err := c.Update(t.Context(), later, client.DryRunAll); err != nil || len(warnings) != 1 || !strings.HasPrefix(warnings[0], want) {
-		t.Errorf("a class that becomes the default one: %v %q", err, warnings)
+		t.Errorf("class that becomes a default class: %v %q", err, warnings)
 	}
 	if now := webhook.admissions(t, metrics.NotValidated); now != notValidated {
 		t.Errorf("%v classes could not be validated", now-notValidated)

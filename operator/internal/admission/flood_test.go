@@ -99,7 +99,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 	defer answer.Body.Close() //nolint:errcheck // read-only
 	if _, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
-		t.Errorf("beside them the API server got %s, %v", answer.Status, err)
+		t.Errorf("with the other connections open, the API server received %s, %v", answer.Status, err)
 	}
 	// The connection of the API server was accepted last.
 	if now := listener.open.Load(); now > maxConns {

@@ -109,7 +109,7 @@ func start(t *testing.T, s settings.Settings) *replica {
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("the replica ended: %v", err)
+			t.Errorf("the replica stopped with %v", err)
 		}
 	})
 	t.Cleanup(r.stop)
@@ -145,7 +145,7 @@ func (r *replica) serveWebhook(t *testing.T) {
 // redirect routes the webhook to this replica, with a timeout that suits slow machines.
 func (r *replica) redirect(t *testing.T) {
 	t.Helper()
-	eventually(t, "the configuration leads to the replica", func() bool {
+	eventually(t, "configuration refers to the replica", func() bool {
 		c := configuration(t)
 		c.Webhooks[0].ClientConfig.Service.Port = &r.port
 		c.Webhooks[0].TimeoutSeconds = new(int32(30))
@@ -156,7 +156,7 @@ func (r *replica) redirect(t *testing.T) {
 // waitForWebhook waits until an invalid Function is denied.
 func waitForWebhook(t *testing.T) {
 	t.Helper()
-	eventually(t, "a bad source is refused", func() bool { return isDenied(try(t, "probe", bad)) })
+	eventually(t, "invalid source denied", func() bool { return isDenied(try(t, "probe", bad)) })
 }
 
 func configuration(t *testing.T) *admissionregistrationv1.ValidatingWebhookConfiguration {

@@ -54,8 +54,8 @@ func TestSameMessages(t *testing.T) {
 		if err := cluster.Create(t.Context(), fn); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		t.Logf("%s: applied within %s without an answer", name, time.Since(began).Round(time.Millisecond))
-		eventually(t, "the status of "+name+" says: "+said[name], func() bool {
+		t.Logf("%s: applied after %s without a response", name, time.Since(began).Round(time.Millisecond))
+		eventually(t, "the status of "+name+" contains: "+said[name], func() bool {
 			if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(fn), fn); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func reconcile(t *testing.T, s settings.Settings) {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("the operator ended: %v", err)
+			t.Errorf("the operator stopped with %v", err)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestKubectl(t *testing.T) {
 	apply.Dir = dir
 	out, err := apply.CombinedOutput()
 	if err == nil {
-		t.Fatalf("it was applied: %s", out)
+		t.Fatalf("kubectl apply succeeded: %s", out)
 	}
 	want := `The request is invalid: error when creating "hello.yaml": admission webhook "functions.goless.io" denied the request: 
 handler.go:3:8: cannot import "C": functions are built without cgo

@@ -33,7 +33,7 @@ func clean(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "nothing is trusted", func() bool {
+	eventually(t, "no trusted authorities", func() bool {
 		c := configuration(t)
 		c.Webhooks[0].ClientConfig.CABundle = nil
 		return cluster.Update(t.Context(), c) == nil
@@ -48,17 +48,17 @@ func TestTwoReplicas(t *testing.T) {
 	made := secretOf(t)
 	stopping := time.Now()
 	one.stop()
-	t.Logf("a replica that is asked ends within %s", time.Since(stopping).Round(time.Millisecond))
+	t.Logf("a replica stops within %s", time.Since(stopping).Round(time.Millisecond))
 	other.serveWebhook(t)
 	if !bytes.Equal(made.Data[corev1.TLSCertKey], secretOf(t).Data[corev1.TLSCertKey]) {
-		t.Error("the replicas have not agreed on a certificate")
+		t.Error("the replicas use different certificates")
 	}
 	if made.Type != corev1.SecretTypeTLS {
 		t.Errorf("the Secret is of type %s", made.Type)
 	}
 	started := time.Now()
 	start(t, settings.Settings{}).serveWebhook(t)
-	t.Logf("a replica that finds a certificate answers after %s", time.Since(started).Round(time.Millisecond))
+	t.Logf("a replica with an existing certificate responds after %s", time.Since(started).Round(time.Millisecond))
 }
 
 // A deleted or damaged Secret or configuration is restored.
@@ -98,7 +98,7 @@ func TestRepair(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			damage(t)
 			began := time.Now()
-			eventually(t, "the certificate is trusted", func() bool {
+			eventually(t, "certificate trusted", func() bool {
 				ca := secretOf(t).Data["ca.crt"]
 				return bytes.HasPrefix(ca, []byte("-----BEGIN")) && bytes.Equal(configuration(t).Webhooks[0].ClientConfig.CABundle, ca)
 			})
@@ -129,18 +129,18 @@ func TestCertManager(t *testing.T) {
 	start(t, settings.Settings{}).serveWebhook(t)
 	made = secretOf(t)
 	if !bytes.Equal(configuration(t).Webhooks[0].ClientConfig.CABundle, made.Data["ca.crt"]) {
-		t.Error("its authority is not trusted")
+		t.Error("the authority of the certificate is not trusted")
 	}
 	made.Data = issued(t) // a renewal
 	if err := cluster.Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the renewed one is trusted", func() bool {
+	eventually(t, "renewed certificate trusted", func() bool {
 		return bytes.Equal(configuration(t).Webhooks[0].ClientConfig.CABundle, made.Data["ca.crt"])
 	})
 	waitForWebhook(t)
 	if made.ResourceVersion != secretOf(t).ResourceVersion {
-		t.Error("the Secret was written")
+		t.Error("the Secret was changed")
 	}
 	clean(t)
 }
@@ -178,14 +178,14 @@ func TestMissingPermissions(t *testing.T) {
 			r := start(t, settings.Settings{})
 			r.redirect(t)
 			missing := "cannot " + test.verb + ` resource \"` + test.resource + `\"`
-			eventually(t, "the log says what is missing", func() bool { return r.logs.count(missing) > 0 })
+			eventually(t, "missing permission logged", func() bool { return r.logs.count(missing) > 0 })
 			if err := try(t, "probe", bad); err != nil {
-				t.Errorf("a Function cannot be applied: %v", err)
+				t.Errorf("creating a Function: %v", err)
 			}
 			restore()
 			waitForWebhook(t)
 			if n := r.logs.count(missing); n != 1 {
-				t.Errorf("it was said %d times", n)
+				t.Errorf("the missing permission was logged %d times", n)
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func revoke(t *testing.T, kind, verb, resource string) (restore func()) {
 		if err := cluster.Update(context.Background(), role); err != nil { // also called in a cleanup
 			t.Fatal(err)
 		}
-		eventually(t, "the API server knows the rights", func() bool { return may(t, verb, resource) == allowed })
+		eventually(t, "permissions in effect", func() bool { return may(t, verb, resource) == allowed })
 	}
 	set(less, false)
 	restore = sync.OnceFunc(func() { set(whole, true) })

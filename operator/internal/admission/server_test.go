@@ -62,13 +62,13 @@ func TestBodyLimit(t *testing.T) {
 	for range most {
 		crowd.Go(func() {
 			if got := post(t, server.URL, strings.Repeat(" ", maxBody)); got != http.StatusOK {
-				t.Errorf("one that there is memory for got %d", got)
+				t.Errorf("request within the limit: status %d", got)
 			}
 		})
 	}
 	arrived.Wait()
 	if got := post(t, server.URL, "{}"); got != http.StatusServiceUnavailable || turned.Load() != 1 {
-		t.Errorf("one too many got %d, and %d were turned away, want 503 and 1", got, turned.Load())
+		t.Errorf("request beyond the limit: status %d, %d rejected, want 503 and 1", got, turned.Load())
 	}
 	close(leave)
 	crowd.Wait()
@@ -83,13 +83,13 @@ func TestSlowClients(t *testing.T) {
 	}
 	for range 20 {
 		if got := post(t, server.URL, "{}"); got != http.StatusOK {
-			t.Fatalf("beside slow callers a Function got %d", got)
+			t.Fatalf("with slow clients connected: status %d", got)
 		}
 	}
 	for _, conn := range callers {
 		answer, err := io.ReadAll(conn)
 		if !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
-			t.Errorf("a slow caller got %q, %v", answer, err)
+			t.Errorf("a slow client received %q, %v", answer, err)
 		}
 	}
 }
@@ -135,6 +135,6 @@ func TestUnknownPath(t *testing.T) {
 	}
 	answer, err := io.ReadAll(slow(t, server.Listener.Addr().String(), "/functions/guess"))
 	if !strings.HasPrefix(string(answer), "HTTP/1.1 404 ") || !strings.Contains(string(answer), "Connection: close") {
-		t.Errorf("a slow caller got %q, %v", answer, err)
+		t.Errorf("a slow client received %q, %v", answer, err)
 	}
 }

@@ -36,7 +36,7 @@ func TestInternalErrorsAllow(t *testing.T) {
 	for name, decoder := range map[string]admission.Decoder{"panic": panicking{}, "unknown": admission.NewDecoder(scheme)} {
 		got, answer := (&validator{decoder: decoder}).validate(t.Context(), request)
 		if !got.Allowed || len(got.Warnings) != 1 || answer != metrics.NotValidated {
-			t.Errorf("%s: %s %+v, want leave with a warning", name, answer, got)
+			t.Errorf("%s: %s %+v, want allowed with a warning", name, answer, got)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestPermissionDelay(t *testing.T) {
 	fn := &v1beta1.Function{Spec: v1beta1.FunctionSpec{ServiceAccountName: "reader"}}
 	v := &validator{accounts: validation.ServiceAccounts{Client: c}}
 	if errs, err := v.checkAccount(t.Context(), fn); err != nil || len(errs) > 0 || asked != 3 {
-		t.Errorf("after %d questions: %v, %v", asked, errs, err)
+		t.Errorf("after %d reviews: %v, %v", asked, errs, err)
 	}
 }
 
@@ -67,10 +67,10 @@ func TestOldErrorsIgnored(t *testing.T) {
 	fn := old.DeepCopy()
 	fn.Spec.Replicas = new(int32(7))
 	if found := added(wrong(fn), wrong(old)); len(found) > 0 {
-		t.Errorf("from 9 replicas to 7 of 5: %q", found)
+		t.Errorf("from 9 to 7 replicas, with a maximum of 5: %q", found)
 	}
 	fn.Spec.DrainSeconds, fn.Spec.Env = new(int32(9)), []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", Value: "9s"}}
 	if found := added(wrong(fn), wrong(old)); len(found) != 1 {
-		t.Errorf("a new mistake beside an old one: %q, want one", found)
+		t.Errorf("a new error in addition to an old one: %q, want one", found)
 	}
 }

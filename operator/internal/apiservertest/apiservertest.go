@@ -121,7 +121,7 @@ func Eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within three minutes: %s", what)
+			t.Fatalf("timed out after 3m0s: %s", what)
 		}
 	}
 }

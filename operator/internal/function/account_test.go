@@ -29,7 +29,7 @@ func TestAccount(t *testing.T) {
 	before := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
 	refused := func() (message string) {
 		t.Helper()
-		eventually(t, "the account is refused", func() bool {
+		eventually(t, "account rejected", func() bool {
 			c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady)
 			message = c.Message
 			return c.Reason == v1beta1.ReasonInvalidSpec && strings.Contains(c.Message, "spec.serviceAccountName: Forbidden: functions in namespace "+fn.Namespace+" may not use ServiceAccount reader")
@@ -42,7 +42,7 @@ func TestAccount(t *testing.T) {
 	change(t, fn, account)
 	message := refused()
 	if now := await(t, fn, fn.Name, &appsv1.Deployment{}, nil); now.Generation != before.Generation {
-		t.Error("the Deployment has changed without leave")
+		t.Error("the Deployment was changed without permission")
 	}
 
 	_, commands, _ := strings.Cut(message, "can allow it: ")
@@ -51,17 +51,17 @@ func TestAccount(t *testing.T) {
 	}
 	allowed := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.ServiceAccountName == "reader" })
 	if token := allowed.Spec.Template.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken; token.Audience != "vault" || *token.ExpirationSeconds != 3600 {
-		t.Errorf("the token is %+v", token)
+		t.Errorf("unexpected token %+v", token)
 	}
 	serve(t, fn)
 
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: "run-functions-as-reader"}}
 	remove(t, binding)
-	eventually(t, "the account is closed", func() bool { return !mayRunAs(t, fn.Namespace, "reader") })
+	eventually(t, "account no longer allowed", func() bool { return !mayRunAs(t, fn.Namespace, "reader") })
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "A", Value: "b"}} })
 	refused()
 	if now := await(t, fn, fn.Name, &appsv1.Deployment{}, nil); len(now.Spec.Template.Spec.Containers[0].Env) != len(allowed.Spec.Template.Spec.Containers[0].Env) {
-		t.Error("the Deployment has changed without leave")
+		t.Error("the Deployment was changed without permission")
 	}
 
 	for _, name := range []string{"every-field", ""} { // an account that is allowed in all namespaces; no account
@@ -87,7 +87,7 @@ func TestUnansweredAccount(t *testing.T) {
 	fn := create(t, "unanswered", func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = "every-field" })
 	awaitReady(t, fn, v1beta1.ReasonApplyFailed)
 	if c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady); !strings.Contains(c.Message, `reviewing access to ServiceAccount "every-field"`) {
-		t.Errorf("Ready says %q", c.Message)
+		t.Errorf("message of Ready: %q", c.Message)
 	}
 	answers.Store(true)
 	serve(t, fn)

@@ -55,7 +55,7 @@ func export(t *testing.T, fn *v1beta1.Function) []unstructured.Unstructured {
 	})
 	serve(t, fn)
 	var all []unstructured.Unstructured
-	eventually(t, "there are all objects", func() bool { all = children(t, fn); return len(all) == len(childKinds)+1 })
+	eventually(t, "all objects exist", func() bool { all = children(t, fn); return len(all) == len(childKinds)+1 })
 	return all
 }
 
@@ -123,7 +123,7 @@ func TestOrphansAreAdopted(t *testing.T) {
 	}
 	left := children(t, fn)
 	if n := slices.IndexFunc(left, func(o unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) > 0 }); n >= 0 {
-		t.Fatalf("while its Function is being deleted, %s %s got an owner", left[n].GetKind(), left[n].GetName())
+		t.Fatalf("%s %s was adopted while its Function is being deleted", left[n].GetKind(), left[n].GetName())
 	}
 	if err := cluster.Patch(t.Context(), get(t, fn), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 		t.Fatal(err)
@@ -140,13 +140,13 @@ func TestOrphansAreAdopted(t *testing.T) {
 // the pods of the Deployment were replaced.
 func awaitAdopted(t *testing.T, fn *v1beta1.Function, before []unstructured.Unstructured) {
 	t.Helper()
-	eventually(t, "the objects belong to the Function", func() bool {
+	eventually(t, "objects owned by the Function", func() bool {
 		return !slices.ContainsFunc(children(t, fn), func(o unstructured.Unstructured) bool { return !metav1.IsControlledBy(&o, fn) })
 	})
 	serve(t, fn)
 	now := children(t, fn)
 	if len(now) != len(before) {
-		t.Errorf("there are %d objects, and were %d", len(now), len(before))
+		t.Errorf("%d objects, previously %d", len(now), len(before))
 	}
 	for i, o := range now {
 		if o.GetUID() != before[i].GetUID() || o.GetKind() == "Deployment" && o.GetGeneration() != before[i].GetGeneration() {
@@ -186,14 +186,14 @@ func TestForeignObjectsAreNotAdopted(t *testing.T) {
 			fn := create(t, name, func(fn *v1beta1.Function) { fn.Namespace = namespace })
 			message := awaitReady(t, fn, v1beta1.ReasonNotOwned).Message
 			if want := fmt.Sprintf("(kubectl -n %s delete deployment %s)", namespace, name); !strings.Contains(message, want) {
-				t.Errorf("message is %q, without %q", message, want)
+				t.Errorf("message %q does not contain %q", message, want)
 			}
-			eventually(t, "it is not known whether a replica of the function answers", func() bool {
+			eventually(t, "Available is Unknown", func() bool {
 				c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionAvailable)
 				return c.Status == metav1.ConditionUnknown && c.Reason == v1beta1.ReasonNotOwned
 			})
 			if now := await(t, fn, name, &appsv1.Deployment{}, nil); now.ResourceVersion != theirs.ResourceVersion {
-				t.Errorf("it was written: %v", now.ManagedFields)
+				t.Errorf("the Deployment was changed: %v", now.ManagedFields)
 			}
 		})
 	}

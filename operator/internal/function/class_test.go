@@ -59,7 +59,7 @@ func TestClassByName(t *testing.T) {
 			return c.Reason == v1beta1.ReasonInvalidSpec && strings.Contains(c.Message, want)
 		})
 		if now := await(t, fn, fn.Name, &appsv1.Deployment{}, nil); now.Generation != before.Generation {
-			t.Errorf("%s: the Deployment has changed", want)
+			t.Errorf("%s: the Deployment was changed", want)
 		}
 	}
 	told(`spec.className: Invalid value: "spot": FunctionClass not found`)
@@ -149,7 +149,7 @@ func TestClassWithInvalidSelector(t *testing.T) {
 		class.Spec.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
 	})
 	serve(t, create(t, "classless", func(*v1beta1.Function) {}))
-	eventually(t, "the class says what is wrong with it", func() bool {
+	eventually(t, "class reports the error", func() bool {
 		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
 			t.Fatal(err)
 		}
@@ -194,10 +194,10 @@ func TestStagedRollout(t *testing.T) {
 	}
 	looks := reconciles(t)
 	change(t, all[0], func(fn *v1beta1.Function) { fn.Labels = map[string]string{"look": "again"} })
-	eventually(t, "the operator has looked again", func() bool { return reconciles(t) > looks })
+	eventually(t, "operator has reconciled again", func() bool { return reconciles(t) > looks })
 	for fn, want := range map[*v1beta1.Function]int64{all[0]: generation, other: stays} {
 		if now := await(t, fn, fn.Name, &appsv1.Deployment{}, nil); now.Generation != want {
-			t.Errorf("%s: the Deployment has the generation %d, want %d", fn.Name, now.Generation, want)
+			t.Errorf("%s: Deployment has generation %d, want %d", fn.Name, now.Generation, want)
 		}
 	}
 	// A change of the spec is rolled out without the class.
@@ -225,7 +225,7 @@ func reaches(t *testing.T, class *v1beta1.FunctionClass, all []*v1beta1.Function
 	}
 	for i, fn := range all {
 		await(t, fn, fn.Name, &appsv1.Deployment{}, isOfClass)
-		eventually(t, fmt.Sprintf("the class says that it has reached %d", i+1), func() bool { return says(metav1.ConditionFalse, i+1) })
+		eventually(t, fmt.Sprintf("class reports %d updated functions", i+1), func() bool { return says(metav1.ConditionFalse, i+1) })
 		for _, next := range all[i+1:] {
 			if isOfClass(await(t, next, next.Name, &appsv1.Deployment{}, nil)) {
 				t.Errorf("%s is rolled out before %s is complete", next.Name, fn.Name)
@@ -233,7 +233,7 @@ func reaches(t *testing.T, class *v1beta1.FunctionClass, all []*v1beta1.Function
 		}
 		serve(t, fn)
 	}
-	eventually(t, "the class has reached all", func() bool { return says(metav1.ConditionTrue, 3) })
+	eventually(t, "class rolled out to all functions", func() bool { return says(metav1.ConditionTrue, 3) })
 }
 
 // inClass creates a default class and functions in a new namespace, and waits until the class is
@@ -286,16 +286,16 @@ func TestRefusedClass(t *testing.T) {
 	class, all := inClass(t, "refused", 3)
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.Labels = map[string]string{"not-in-the-policy": "x"} })
 	awaitReady(t, all[0], v1beta1.ReasonApplyFailed)
-	eventually(t, "the class says which function could not be changed", func() bool {
+	eventually(t, "class reports the failed function", func() bool {
 		return strings.Contains(readyOf(t, class).Message, all[0].Namespace+"/refused-0")
 	})
 	for _, fn := range all[1:] {
 		if !has(t, fn, v1beta1.ConditionReady) {
-			t.Errorf("the class reaches %s although it could not change the one before", fn.Name)
+			t.Errorf("the class was rolled out to %s although the previous function failed", fn.Name)
 		}
 	}
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.Labels, spec.PriorityClassName = nil, "second" })
-	eventually(t, "one is corrected", func() bool { return len(changed(t, all, "second")) > 0 })
+	eventually(t, "corrected class rolled out to one function", func() bool { return len(changed(t, all, "second")) > 0 })
 	awaitReady(t, all[0], v1beta1.ReasonBuilding)
 	if got := changed(t, all, "second"); len(got) > 1 {
 		t.Errorf("%v are rolled out at the same time", got)
@@ -310,14 +310,14 @@ func TestRefusedClass(t *testing.T) {
 func TestClassChangesAgain(t *testing.T) {
 	class, all := inClass(t, "again", 3)
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "second" })
-	eventually(t, "one rolls", func() bool { return len(changed(t, all, "second")) > 0 })
+	eventually(t, "one function rolls out", func() bool { return len(changed(t, all, "second")) > 0 })
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "third" })
-	eventually(t, "the class reports its last change", func() bool {
+	eventually(t, "class reports its latest generation", func() bool {
 		return readyOf(t, class).ObservedGeneration == class.Generation && class.Status.UpdatedFunctions > 0
 	})
 	awaitReady(t, all[0], v1beta1.ReasonBuilding)
 	if got := changed(t, all, "first"); len(got) != 2 {
-		t.Errorf("only %v have not begun to roll", got)
+		t.Errorf("functions that do not roll out: %v, want two", got)
 	}
 	for _, fn := range all {
 		await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.PriorityClassName == "third" })
@@ -338,7 +338,7 @@ func TestClassGivenUp(t *testing.T) {
 	if err := cluster.Status().Patch(t.Context(), d, before); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the class says which function could not be changed", func() bool {
+	eventually(t, "class reports the failed function", func() bool {
 		return strings.Contains(readyOf(t, class).Message, all[0].Namespace+"/hopeless-0")
 	})
 	if readyOf(t, class).Status != metav1.ConditionFalse {
@@ -374,7 +374,7 @@ func TestClassCausesNoWrites(t *testing.T) {
 	fn := create(t, "full", func(fn *v1beta1.Function) {
 		fn.Namespace, fn.Spec.ClassName, fn.Spec.Replicas = namespace, "full", new(int32(2))
 	})
-	eventually(t, "the access policy says where to list the label of the class", func() bool {
+	eventually(t, "access policy reports the parameter for the label of the class", func() bool {
 		c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady)
 		return c != nil && c.Reason == v1beta1.ReasonApplyFailed && strings.Contains(c.Message, "fence.goless.io/")
 	})

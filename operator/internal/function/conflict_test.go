@@ -31,6 +31,6 @@ func TestConflictPauses(t *testing.T) {
 		_, _ = r.retry(fn, conflict)
 	}
 	if result, _ := r.retry(fn, conflict); result.RequeueAfter != maxConflictPause {
-		t.Errorf("the longest pause is %s, want %s", result.RequeueAfter, maxConflictPause)
+		t.Errorf("maximum pause %s, want %s", result.RequeueAfter, maxConflictPause)
 	}
 }

@@ -73,17 +73,17 @@ func TestQuotas(t *testing.T) {
 			fn := create(t, "degraded", func(fn *v1beta1.Function) { fn.Namespace = namespace; test.change(fn) })
 			serve(t, fn)
 			if message := degraded(t, fn, reason); !strings.Contains(message, "exceeded quota: none") {
-				t.Errorf("Degraded says %q", message)
+				t.Errorf("message of Degraded: %q", message)
 			}
 			change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 7 }) // retries
 			serve(t, fn)
-			eventually(t, "there is an event", func() bool { return warnings(t, fn, reason) == 1 })
+			eventually(t, "event recorded", func() bool { return warnings(t, fn, reason) == 1 })
 			if err := cluster.Delete(t.Context(), quota); err != nil {
 				t.Fatal(err)
 			}
 			degraded(t, fn, "")
 			if n := warnings(t, fn, reason); n != 1 {
-				t.Errorf("there are %d events of it", n)
+				t.Errorf("%d events, want 1", n)
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func TestUnreadableReference(t *testing.T) {
 	}}
 	exchangeOperator(t, configured, log) // the new operator has not cached the ConfigMap
 	if message := degraded(t, fn, v1beta1.ReasonReferenceUnreadable); !strings.Contains(message, `ConfigMap "all"`) {
-		t.Errorf("Degraded says %q", message)
+		t.Errorf("message of Degraded: %q", message)
 	}
 	if !has(t, fn, v1beta1.ConditionReady) {
 		t.Errorf("the status is %+v", get(t, fn).Status)

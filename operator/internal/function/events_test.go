@@ -49,7 +49,7 @@ func TestEventsOfAFunctionThatServes(t *testing.T) {
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "B", Value: "3"}} })
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
 	serve(t, fn)
-	eventually(t, "a change of the Function is told", func() bool { return count(told(t, fn), "Normal Serving") == 2 })
+	eventually(t, "change of the Function reported", func() bool { return count(told(t, fn), "Normal Serving") == 2 })
 }
 
 // Each restart is reported by an event with its cause, also if the Function has not changed in
@@ -65,7 +65,7 @@ func TestEventsOfRestarts(t *testing.T) {
 		setFunction(t, pod, corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}, Ready: true, LastTerminationState: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, FinishedAt: metav1.NewTime(started.Add(time.Duration(i+1) * time.Second)), Message: "panic: " + cause + "\n"},
 		}})
-		eventually(t, "the restart is told", func() bool { return count(told(t, fn), "Warning Restarted") == i+1 })
+		eventually(t, "restart reported", func() bool { return count(told(t, fn), "Warning Restarted") == i+1 })
 	}
 	tells(t, fn, "Normal Serving",
 		"Warning Restarted: replica unlucky-1 exited with code 2 and is restarted: panic: out of luck",
@@ -82,7 +82,7 @@ func TestEventOfAPodProblem(t *testing.T) {
 	setFunction(t, pod, corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-2 * time.Minute))}}})
 	for range 3 {
 		unready(t, fn)
-		eventually(t, "Ready says since when", func() bool {
+		eventually(t, "Ready reports the start time", func() bool {
 			return strings.Contains(awaitReady(t, fn, v1beta1.ReasonRollingOut).Message, "a replica has been running since ")
 		})
 		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(*fn.Spec.Replicas + 1) })
@@ -95,7 +95,7 @@ func TestEventOfALongMessage(t *testing.T) {
 	fn := create(t, "long", func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = strings.Repeat("a", 253) })
 	message := awaitReady(t, fn, v1beta1.ReasonInvalidSpec).Message
 	if len(message) <= 1024 {
-		t.Fatalf("the message is not long: %s", message)
+		t.Fatalf("message is too short: %s", message)
 	}
 	tells(t, fn, "Warning InvalidSpec: "+message[:1021]+"...")
 }
@@ -104,7 +104,7 @@ func TestEventOfALongMessage(t *testing.T) {
 // if there are other events.
 func tells(t *testing.T, fn *v1beta1.Function, want ...string) {
 	t.Helper()
-	eventually(t, "there are the events "+strings.Join(want, ", "), func() bool { return len(told(t, fn)) >= len(want) })
+	eventually(t, "events recorded: "+strings.Join(want, ", "), func() bool { return len(told(t, fn)) >= len(want) })
 	got := told(t, fn)
 	for i := range min(len(got), len(want)) {
 		got[i] = got[i][:min(len(got[i]), len(want[i]))]

@@ -33,7 +33,7 @@ func TestBudgetOfSomebodyElse(t *testing.T) {
 	fn := create(t, "own", func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Replicas = namespace, new(int32(2)) })
 	serve(t, fn)
 	if now := await(t, fn, fn.Name, &policyv1.PodDisruptionBudget{}, nil); now.ResourceVersion != theirs.ResourceVersion {
-		t.Errorf("it was written: %v", now.ManagedFields)
+		t.Errorf("the PodDisruptionBudget was changed: %v", now.ManagedFields)
 	}
 }
 
@@ -42,14 +42,14 @@ func TestNetworkPolicy(t *testing.T) {
 	fn := create(t, "isolated", func(*v1beta1.Function) {})
 	await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
 	if exists(t, fn, fn.Name, &networkingv1.NetworkPolicy{}) {
-		t.Error("there is a policy that nobody asked for")
+		t.Error("a NetworkPolicy exists although it is disabled")
 	}
 	s := configured
 	s.NetworkPolicy, s.Namespaces = true, []string{fn.Namespace}
 	exchangeOperator(t, s, &writeLog{})
 	policy := await(t, fn, fn.Name, &networkingv1.NetworkPolicy{}, ownedByApply)
 	if !metav1.IsControlledBy(policy, fn) {
-		t.Errorf("it belongs to %v", policy.OwnerReferences)
+		t.Errorf("unexpected owners %v", policy.OwnerReferences)
 	}
 	// NetworkPolicies are additive: the operator's would allow what this one denies.
 	denied := &networkingv1.NetworkPolicy{
@@ -59,7 +59,7 @@ func TestNetworkPolicy(t *testing.T) {
 	if err := cluster.Create(t.Context(), denied); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "ours goes where another one closes more", func() bool { return !exists(t, fn, fn.Name, policy) })
+	eventually(t, "NetworkPolicy deleted because another one selects the pods", func() bool { return !exists(t, fn, fn.Name, policy) })
 	denied.Spec.PodSelector.MatchLabels = map[string]string{"app": "another"}
 	if err := cluster.Update(t.Context(), denied); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestNetworkPolicy(t *testing.T) {
 	await(t, fn, fn.Name, &networkingv1.NetworkPolicy{}, ownedByApply)
 	s.NetworkPolicy = false
 	exchangeOperator(t, s, &writeLog{})
-	eventually(t, "the policy goes", func() bool { return !exists(t, fn, fn.Name, policy) })
+	eventually(t, "NetworkPolicy deleted", func() bool { return !exists(t, fn, fn.Name, policy) })
 }
 
 // If a mutating policy changes the Deployments of the operator, an upgrade of the operator still
@@ -89,7 +89,7 @@ func TestUpgradeUnderPolicies(t *testing.T) {
 		pod := d.Spec.Template.Spec
 		return pod.Containers[0].ImagePullPolicy == corev1.PullAlways && len(pod.Tolerations) == 3
 	}
-	eventually(t, "the policy is in force", func() bool {
+	eventually(t, "policy in force", func() bool {
 		tried := deployment.DeepCopy()
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"somebody":"was-here"}}}`))
 		if err := cluster.Patch(t.Context(), tried, patch, client.DryRunAll); err != nil {
@@ -109,7 +109,7 @@ func TestUpgradeUnderPolicies(t *testing.T) {
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
 	now := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 2 })
 	if image := now.Spec.Template.Spec.Containers[0].Image; image != configured.Images.Function {
-		t.Errorf("its pods have got the image %s", image)
+		t.Errorf("the pods have image %s", image)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestSourceUnderPolicies(t *testing.T) {
 	patch := func(body string, options ...client.PatchOption) error {
 		return cluster.Patch(t.Context(), source.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(body)), options...)
 	}
-	eventually(t, "the policy is in force", func() bool {
+	eventually(t, "policy in force", func() bool {
 		return patch(`{"metadata":{"annotations":{"somebody":"was-here"}}}`, client.DryRunAll) != nil
 	})
 	if err := patch(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"somebody"}}}`); err != nil {
@@ -130,7 +130,7 @@ func TestSourceUnderPolicies(t *testing.T) {
 	}
 	awaitReady(t, fn, v1beta1.ReasonApplyFailed)
 	if now := await(t, fn, source.Name, &corev1.ConfigMap{}, nil); now.UID != source.UID || now.Data["handler.go"] != hello {
-		t.Errorf("the source is another one: %+v", now)
+		t.Errorf("the source was replaced: %+v", now)
 	}
 }
 

@@ -56,6 +56,6 @@ func TestSoonest(t *testing.T) {
 		t.Errorf("got %s, want %s", got, status.SlowStart)
 	}
 	if got := soonest(0, 0); got != 0 {
-		t.Errorf("got %s for never", got)
+		t.Errorf("got %s, want 0s", got)
 	}
 }

@@ -35,7 +35,7 @@ func TestChildren(t *testing.T) {
 		}
 	}
 	if got := source.Data["handler.go"]; got != hello || source.Immutable == nil || !*source.Immutable {
-		t.Errorf("the ConfigMap holds %q, immutable %v", got, source.Immutable)
+		t.Errorf("the ConfigMap contains %q, immutable %v", got, source.Immutable)
 	}
 	if got := service.Spec.Ports[0].Port; got != 9000 {
 		t.Errorf("the Service has port %d", got)
@@ -44,7 +44,7 @@ func TestChildren(t *testing.T) {
 	if ready.Status != metav1.ConditionFalse || !has(t, fn, v1beta1.ConditionReconciling) {
 		t.Errorf("before any pod: Ready is %v", ready)
 	}
-	eventually(t, "the status has the Service", func() bool {
+	eventually(t, "status refers to the Service", func() bool {
 		status := get(t, fn).Status
 		return status.Service == "svc" && status.URL == fmt.Sprintf("http://svc.%s.svc:9000", fn.Namespace)
 	})
@@ -72,7 +72,7 @@ func causesNoWrites(t *testing.T, fn *v1beta1.Function) {
 	await(t, fn, "svc", &corev1.Service{}, ownedByApply)
 	await(t, fn, fn.Name+"-"+desired.Revision(hello), &corev1.ConfigMap{}, ownedByApply)
 	await(t, fn, fn.Name, &policyv1.PodDisruptionBudget{}, ownedByApply)
-	eventually(t, "the status is complete", func() bool { return get(t, fn).Status.URL != "" })
+	eventually(t, "status complete", func() bool { return get(t, fn).Status.URL != "" })
 
 	var before []string
 	for i := range 6 {
@@ -86,10 +86,10 @@ func causesNoWrites(t *testing.T, fn *v1beta1.Function) {
 		if err := cluster.Patch(t.Context(), deployment, patch); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the operator looks again", func() bool { return reconciles(t) > seen })
+		eventually(t, "operator reconciles again", func() bool { return reconciles(t) > seen })
 	}
 	if diff := cmp.Diff(before, about(writes.all(), fn)); diff != "" {
-		t.Errorf("the operator wrote without need:\n%s", diff)
+		t.Errorf("unexpected writes:\n%s", diff)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestAllThatIsInTheWayIsNamed(t *testing.T) {
 	ready := awaitReady(t, fn, v1beta1.ReasonNotOwned)
 	for _, name := range []string{fmt.Sprintf("ConfigMap %q", source.Name), `Deployment "orphaned"`, `Service "svc"`} {
 		if !strings.Contains(ready.Message, name+" was not created for this Function by its operator and is not changed; delete it if it is not needed (kubectl -n "+namespace+" delete ") {
-			t.Errorf("message is %q, without %s", ready.Message, name)
+			t.Errorf("message %q does not contain %s", ready.Message, name)
 		}
 	}
 }
@@ -131,14 +131,14 @@ func TestRolloutRestart(t *testing.T) {
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
 	serve(t, fn)
 	if now := await(t, fn, fn.Name, &appsv1.Deployment{}, nil); now.Generation != restarted {
-		t.Errorf("the operator has changed the Deployment after the restart: generation %d, was %d", now.Generation, restarted)
+		t.Errorf("the operator has changed the Deployment after the restart: generation %d, previously %d", now.Generation, restarted)
 	}
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 3 })
 	await(t, fn, fn.Name, deployment, func(d *appsv1.Deployment) bool {
 		return slices.Contains(d.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "REQUEST_CONCURRENCY", Value: "3"})
 	})
 	if deployment.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] == "" {
-		t.Error("the next rollout has undone the restart")
+		t.Error("the next rollout reverted the restart")
 	}
 }
 

@@ -99,9 +99,9 @@ func TestFlappingConfigMap(t *testing.T) {
 	// may end with one more.
 	most := 3 + int64(time.Since(began)/configured.ReferencePause.Duration)
 	if deployment.Generation > most {
-		t.Errorf("42 changes made %d generations of the Deployment, want at most %d", deployment.Generation, most)
+		t.Errorf("42 changes caused %d generations of the Deployment, want at most %d", deployment.Generation, most)
 	}
-	t.Logf("42 changes made %d generations of the Deployment in %s", deployment.Generation, time.Since(began))
+	t.Logf("42 changes caused %d generations of the Deployment in %s", deployment.Generation, time.Since(began))
 }
 
 // By default the operator does not read Secrets. With the permission to read them, it rolls out
@@ -113,11 +113,11 @@ func TestReferencedSecrets(t *testing.T) {
 	})
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
 	if got := deployment.Spec.Template.Annotations[desired.ValuesAnnotation]; got != "" {
-		t.Errorf("there is a hash of a Secret: %s", got)
+		t.Errorf("unexpected hash of a Secret: %s", got)
 	}
 	for _, request := range writes.reads() {
 		if strings.Contains(request, "/namespaces/"+fn.Namespace+"/secrets") || strings.HasSuffix(request, "/v1/secrets") {
-			t.Errorf("the operator has asked for Secrets: %s", request)
+			t.Errorf("the operator has read Secrets: %s", request)
 		}
 	}
 
@@ -157,13 +157,13 @@ func TestReferencedSecrets(t *testing.T) {
 	reads := read()
 	secret.Labels, secret.StringData = map[string]string{"rotated": "no"}, map[string]string{"other": "c"}
 	overwrite(t, secret)
-	eventually(t, "the operator reads the Secret again", func() bool { return read() > reads })
+	eventually(t, "operator reads the Secret again", func() bool { return read() > reads })
 	looks := reconciles(t)
 	metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, "somebody", "looks")
 	overwrite(t, deployment)
-	eventually(t, "the operator looks at all again", func() bool { return reconciles(t) > looks })
+	eventually(t, "operator reconciles again", func() bool { return reconciles(t) > looks })
 	if got := values(t, fn, ""); got != seen {
-		t.Error("a label of a Secret has rolled out")
+		t.Error("a label of a Secret caused a rollout")
 	}
 
 	secret.StringData = map[string]string{"a": "c"}

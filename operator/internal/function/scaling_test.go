@@ -92,7 +92,7 @@ func TestReplicasAreHandedOver(t *testing.T) {
 	await(t, fn, fn.Name, &appsv1.Deployment{}, handed)
 	autoscaler := await(t, fn, fn.Name, &autoscalingv2.HorizontalPodAutoscaler{}, ownedByApply)
 	if s := autoscaler.Spec; *s.MinReplicas != 2 || s.MaxReplicas != 10 || s.ScaleTargetRef.Name != fn.Name || s.Metrics[0].Resource.Target.AverageValue.String() != "500m" {
-		t.Errorf("the autoscaler is %+v", s)
+		t.Errorf("unexpected autoscaler %+v", s)
 	}
 	scale(t, fn, 5)
 	serve(t, fn)
@@ -104,9 +104,9 @@ func TestReplicasAreHandedOver(t *testing.T) {
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 4 })
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Scaling, fn.Spec.Replicas = nil, new(int32(6)) })
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return ownsReplicas(t, d) && *d.Spec.Replicas == 6 })
-	eventually(t, "the autoscaler goes", func() bool { return !exists(t, fn, fn.Name, autoscaler) })
+	eventually(t, "autoscaler deleted", func() bool { return !exists(t, fn, fn.Name, autoscaler) })
 	if got, want := stop(), []int32{3, 5, 4, 6}; !slices.Equal(got, want) {
-		t.Errorf("the numbers of replicas were %v, want %v", got, want)
+		t.Errorf("replicas were %v, want %v", got, want)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestReplicasStayInReplacedSpec(t *testing.T) {
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 })
 	d = await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "REQUEST_CONCURRENCY") == "9" })
 	if got := stop(); !slices.Equal(got, []int32{5}) || ownsReplicas(t, d) {
-		t.Errorf("the numbers of replicas were %v, want 5 alone, and the operator owns them: %t", got, ownsReplicas(t, d))
+		t.Errorf("replicas were %v, want only 5; owned by the operator: %t", got, ownsReplicas(t, d))
 	}
 }
 
@@ -158,7 +158,7 @@ func TestAutoscalerIsRepaired(t *testing.T) {
 	}
 	await(t, fn, fn.Name, autoscaler, func(a *autoscalingv2.HorizontalPodAutoscaler) bool { return a.Spec.MaxReplicas == 7 })
 	if got := reconciles(t) - before; got > 10 { // for the change, its repair and earlier events
-		t.Errorf("the operator looked %v times", got)
+		t.Errorf("%v reconciles, want at most 10", got)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestAutoscalerOfTheDeployment(t *testing.T) {
 		c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionDegraded)
 		return c != nil && c.Reason == v1beta1.ReasonAutoscalerConflict && strings.Contains(c.Message, `HorizontalPodAutoscaler "theirs"`)
 	}
-	eventually(t, "the conflict is reported", reported)
+	eventually(t, "conflict reported", reported)
 	for _, n := range []int32{7, 55} {
 		scale(t, fn, n)
 		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = n }) // the operator applies the Deployment
@@ -191,16 +191,16 @@ func TestAutoscalerOfTheDeployment(t *testing.T) {
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 })
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "REQUEST_CONCURRENCY") == "9" })
 	if exists(t, fn, fn.Name, &autoscalingv2.HorizontalPodAutoscaler{}) {
-		t.Error("there is a second HorizontalPodAutoscaler of the same pods")
+		t.Error("a second HorizontalPodAutoscaler scales the same pods")
 	}
 	remove(t, theirs)
 	await(t, fn, fn.Name, &autoscalingv2.HorizontalPodAutoscaler{}, ownedByApply)
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 10 })
-	eventually(t, "the conflict is over", func() bool { return !has(t, fn, v1beta1.ConditionDegraded) })
+	eventually(t, "conflict resolved", func() bool { return !has(t, fn, v1beta1.ConditionDegraded) })
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Scaling = nil })
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return ownsReplicas(t, d) && *d.Spec.Replicas == 2 })
 	if got, want := stop(), []int32{2, 7, 55, 10, 2}; !slices.Equal(got, want) {
-		t.Errorf("the numbers of replicas were %v, want %v", got, want)
+		t.Errorf("replicas were %v, want %v", got, want)
 	}
 }
 
@@ -210,19 +210,19 @@ func TestSleepingFunction(t *testing.T) {
 	fn := create(t, "sleeps", scaling(0, 1))
 	service := await(t, fn, "svc", &corev1.Service{}, ownedByApply)
 	if got := service.Annotations[v1beta1.SleepAfterAnnotation]; got != "5m0s" {
-		t.Errorf("the Service says that it sleeps after %q", got)
+		t.Errorf("sleep-after annotation of the Service: %q", got)
 	}
 	serve(t, fn)
 	d := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
 	if ownsReplicas(t, d) || *d.Spec.Replicas != 1 {
-		t.Errorf("there are %d replicas, and the operator applies them: %t", *d.Spec.Replicas, ownsReplicas(t, d))
+		t.Errorf("%d replicas, owned by the operator: %t", *d.Spec.Replicas, ownsReplicas(t, d))
 	}
 	routeToActivator(t, fn)
 	scale(t, fn, 0)
 	follow(t, fn)
 	awaitReady(t, fn, v1beta1.ReasonAsleep)
 	if available := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionAvailable); available.Reason != v1beta1.ReasonAsleep || has(t, fn, v1beta1.ConditionReconciling) {
-		t.Errorf("while it sleeps: %+v", get(t, fn).Status.Conditions)
+		t.Errorf("while the function sleeps: %+v", get(t, fn).Status.Conditions)
 	}
 	stop := sizes(t, fn)
 	newer := hello + "// newer\n"
@@ -230,7 +230,7 @@ func TestSleepingFunction(t *testing.T) {
 	awoken := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 1 })
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
 	if got := desired.RevisionOf(&awoken.Spec.Template); got != desired.Revision(hello) {
-		t.Errorf("before it is awake it has revision %s", got)
+		t.Errorf("before the function is awake: revision %s", got)
 	}
 	readyPod(t, awoken)
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
@@ -244,7 +244,7 @@ func TestSleepingFunction(t *testing.T) {
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(1)) })
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return !ownsReplicas(t, d) && *d.Spec.Replicas == 1 })
 	if got, want := stop(), []int32{0, 1, 0, 1}; !slices.Equal(got, want) {
-		t.Errorf("the numbers of replicas were %v, want %v", got, want)
+		t.Errorf("replicas were %v, want %v", got, want)
 	}
 }
 

@@ -145,7 +145,7 @@ func plain(t *testing.T, err error) {
 		text = strings.ReplaceAll(text, own, "")
 	}
 	if strings.Contains(text, "<nil>") || strings.Contains(text, "protobuf") {
-		t.Errorf("the error is %q", err)
+		t.Errorf("unclear error %q", err)
 	}
 }
 

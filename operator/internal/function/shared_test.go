@@ -47,32 +47,32 @@ func TestSharedCompilesFirst(t *testing.T) {
 	await(t, fn, fn.Name+"-"+desired.Revision(hello), &corev1.ConfigMap{}, nil)
 	ready := awaitReady(t, fn, v1beta1.ReasonBuilding)
 	if !strings.Contains(ready.Message, "waiting for the build service to compile the source") {
-		t.Errorf("Ready says %q", ready.Message)
+		t.Errorf("message of Ready: %q", ready.Message)
 	}
-	eventually(t, "the order arrives", func() bool { return len(service.Orders(fn.Namespace)) == 1 })
+	eventually(t, "order received", func() bool { return len(service.Orders(fn.Namespace)) == 1 })
 	if exists(t, fn, fn.Name, &appsv1.Deployment{}) {
-		t.Error("there is a Deployment before there is a program")
+		t.Error("the Deployment exists before the binary is built")
 	}
 	close(hold)
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
 	pod := deployment.Spec.Template.Spec
 	if len(pod.InitContainers)+len(pod.Volumes) > 0 || len(pod.Containers) != 1 {
-		t.Errorf("the pod is %+v", pod)
+		t.Errorf("unexpected pod %+v", pod)
 	}
 	serve(t, fn)
 	order := service.Orders(fn.Namespace)[0]
 	if got := variable(deployment, "FUNCTION_BINARY"); got != service.Key(order) {
-		t.Errorf("the binary is %q", got)
+		t.Errorf("unexpected binary %q", got)
 	}
 	if want := (buildapi.Order{Namespace: fn.Namespace, Source: hello, Memory: 768 << 20}); cmp.Diff(want, order) != "" {
-		t.Errorf("the order is %+v", order)
+		t.Errorf("unexpected order %+v", order)
 	}
 	status := get(t, fn).Status
 	if status.Build == nil || status.Build.Duration != "80ms" || !has(t, fn, v1beta1.ConditionBuilt) {
 		t.Errorf("status is %+v", status)
 	}
 	if n := len(service.Orders(fn.Namespace)); n != 1 {
-		t.Errorf("%d orders", n)
+		t.Errorf("%d orders, want 1", n)
 	}
 }
 
@@ -86,18 +86,18 @@ func TestSharedNothingIsLeft(t *testing.T) {
 			fn.Namespace, fn.Spec.Service = namespace, ""
 		})
 		if i%2 == 0 {
-			eventually(t, "it is ordered", func() bool { return service.Open(namespace) > 0 })
+			eventually(t, "order received", func() bool { return service.Open(namespace) > 0 })
 		}
 		if err := cluster.Delete(t.Context(), fn); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "no order is left", func() bool { return service.Open(namespace) == 0 })
+	eventually(t, "no open orders", func() bool { return service.Open(namespace) == 0 })
 	last := create(t, "last", func(fn *v1beta1.Function) { shared(fn); fn.Namespace = namespace })
-	eventually(t, "one order is there", func() bool { return service.Open(namespace) == 1 })
+	eventually(t, "one open order", func() bool { return service.Open(namespace) == 1 })
 	sent := len(service.Orders(namespace))
 	change(t, last, func(fn *v1beta1.Function) { fn.Spec.Function += "// next\n" })
-	eventually(t, "one order is there, of the next source", func() bool {
+	eventually(t, "one open order, for the next source", func() bool {
 		return len(service.Orders(namespace)) > sent && service.Open(namespace) == 1
 	})
 }

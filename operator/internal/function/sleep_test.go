@@ -43,7 +43,7 @@ func TestReferenceOfSleepingFunction(t *testing.T) {
 	follow(t, fn)
 	awaitReady(t, fn, v1beta1.ReasonAsleep)
 	if got := stop(); !slices.Equal(got, []int32{0}) {
-		t.Errorf("the numbers of replicas were %v, want 0 alone", got)
+		t.Errorf("replicas were %v, want only 0", got)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSleepingFunctionThatCannotWake(t *testing.T) {
 	metav1.SetMetaDataAnnotation(&slice.ObjectMeta, v1beta1.WakeFailedAnnotation, "no pod within a minute")
 	overwrite(t, slice)
 	if ready := awaitReady(t, fn, v1beta1.ReasonWakeFailed); !strings.Contains(ready.Message, "no pod within a minute") || has(t, fn, v1beta1.ConditionAvailable) {
-		t.Errorf("after a wake has failed: %+v", get(t, fn).Status.Conditions)
+		t.Errorf("after a failed wake: %+v", get(t, fn).Status.Conditions)
 	}
 	follow(t, fn)
 	awaitReady(t, fn, v1beta1.ReasonServing)
@@ -96,7 +96,7 @@ func TestSleepingFunctionThatCannotWake(t *testing.T) {
 	follow(t, fn)
 	awaitReady(t, fn, v1beta1.ReasonAsleep)
 	if got, want := stop(), []int32{0, 1, 0}; !slices.Equal(got, want) {
-		t.Errorf("the numbers of replicas were %v, want %v", got, want)
+		t.Errorf("replicas were %v, want %v", got, want)
 	}
 }
 

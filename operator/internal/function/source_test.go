@@ -37,7 +37,7 @@ func TestSourceIsReadOnce(t *testing.T) {
 	remove(t, source)
 	again := await(t, fn, source.Name, &corev1.ConfigMap{}, func(c *corev1.ConfigMap) bool { return c.UID != source.UID })
 	if again.Data["handler.go"] != hello {
-		t.Errorf("the new ConfigMap has %q", again.Data)
+		t.Errorf("the new ConfigMap contains %q", again.Data)
 	}
 	if got := reads(); got != 2 {
 		t.Errorf("the source was read %d times for its ConfigMap", got-1)
@@ -73,7 +73,7 @@ func TestSourcesAreNotCached(t *testing.T) {
 	}
 	go c.Start(t.Context()) //nolint:errcheck // what does not start does not sync
 	if !c.WaitForCacheSync(t.Context()) {
-		t.Fatal("the cache does not fill")
+		t.Fatal("the cache does not sync")
 	}
 	var cached v1beta1.Function
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(fn), &cached); err != nil {
@@ -84,6 +84,6 @@ func TestSourcesAreNotCached(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(text) > 4<<10 || desired.Summary(&cached) != desired.Summary(fn) || cached.Annotations["goless.io/upgrade"] != "now" || cached.Annotations["pod.goless.io/note"] != "read" {
-		t.Errorf("the cache has %d bytes of it, %+v and %v", len(text), cached.Spec.Summary, cached.Annotations)
+		t.Errorf("the cached Function has %d bytes, summary %+v and annotations %v", len(text), cached.Spec.Summary, cached.Annotations)
 	}
 }
