@@ -89,7 +89,7 @@ func TestAccessPolicyForSlices(t *testing.T) {
 		}
 	}
 	// The activator under test may already have deleted the slice, which has no function.
-	eventually(t, "it creates, changes and deletes its own slice", func() bool {
+	eventually(t, "own slice created, changed and deleted", func() bool {
 		good := slice(namespace)
 		if err := account.Create(t.Context(), good); err != nil {
 			t.Fatal(err)
@@ -179,11 +179,11 @@ func TestFlowSchema(t *testing.T) {
 		return response.Header.Get("X-Kubernetes-Pf-Flowschema-Uid") == string(schema.UID)
 	}
 	deployment := "/apis/apps/v1/namespaces/" + f.namespace + "/deployments/hello"
-	eventually(t, "a wake has the priority of the FlowSchema", func() bool {
+	eventually(t, "FlowSchema matches a wake", func() bool {
 		return matched(http.MethodPatch, deployment+"/scale?dryRun=All", `{"spec":{"replicas":1}}`)
 	})
 	if matched(http.MethodGet, deployment, "") {
-		t.Error("other requests have that priority too")
+		t.Error("the FlowSchema matches other requests")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestRBAC(t *testing.T) {
 		return review.Status.Allowed
 	}
 	if !may("patch", "apps", "deployments", "scale") {
-		t.Error("it may not scale Deployments")
+		t.Error("the account cannot scale Deployments")
 	}
 	for resource, group := range map[string]string{
 		"deployments": "apps", "statefulsets": "apps", "replicasets": "apps", "daemonsets": "apps", "replicationcontrollers": "", "pods": "",
@@ -231,14 +231,14 @@ func TestRBAC(t *testing.T) {
 		for _, what := range []string{"create", "update", "patch", "delete", "deletecollection", "update/scale", "patch/scale", "update/status", "patch/status"} {
 			verb, subresource, _ := strings.Cut(what, "/")
 			if resource+" "+what != "deployments patch/scale" && may(verb, group, resource, subresource) {
-				t.Errorf("it may %s %s %s", verb, resource, subresource)
+				t.Errorf("the account can %s %s %s", verb, resource, subresource)
 			}
 		}
 	}
 	if !may("create", "discovery.k8s.io", "endpointslices", "restricted") {
-		t.Error("it may not create EndpointSlices where their addresses are restricted to those who may")
+		t.Error("the account cannot create EndpointSlices with restricted addresses")
 	}
 	if may("create", "", "pods", "eviction") || may("create", "", "pods", "exec") || may("get", "", "secrets", "") {
-		t.Error("it may evict pods, execute something in them, or read secrets")
+		t.Error("the account can evict pods, execute commands in them, or read Secrets")
 	}
 }

@@ -195,7 +195,7 @@ func TestSleepAndWake(t *testing.T) {
 	f.busy.Store(false)
 	eventually(t, "slice lists the activator", f.routed)
 	if f.replicas() != 1 {
-		t.Error("the pod ends before every node knows that the activator takes the requests")
+		t.Error("scaled to zero before all nodes route requests to the activator")
 	}
 	eventually(t, "no replicas", func() bool { return f.replicas() == 0 })
 	if err := cluster.Delete(t.Context(), pod); err != nil {
@@ -314,14 +314,14 @@ func TestStaysAwakeAnnotation(t *testing.T) {
 		}
 		return s.Annotations[v1beta1.StaysAwakeAnnotation]
 	}
-	eventually(t, "the slice says why", func() bool { return strings.Contains(why(), "connection refused") })
+	eventually(t, "slice reports the reason", func() bool { return strings.Contains(why(), "connection refused") })
 	f.ip = ip
 	if err := setStatus(t.Context(), f.pod("a"), time.Now().Add(-time.Minute), f.ip); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "no replicas", func() bool { return f.replicas() == 0 })
 	if got := why(); got != "" {
-		t.Errorf("the slice of a function that sleeps says that it stays awake: %s", got)
+		t.Errorf("the slice of a sleeping function reports why it stays awake: %s", got)
 	}
 }
 
@@ -351,14 +351,14 @@ func TestSliceUnchangedDuringRequest(t *testing.T) {
 		}
 		answered <- status
 	}()
-	eventually(t, "a request at the pod", func() bool { return f.asked.Load() > 0 })
+	eventually(t, "request received by the pod", func() bool { return f.asked.Load() > 0 })
 	before := f.slice().Generation
 	f.busy.Store(false)
 	other := newFunction(t, 1, "1s") // created later and idle
 	other.run("a", time.Now().Add(-time.Minute))
 	eventually(t, "another function sleeps", func() bool { return other.replicas() == 0 })
 	if now := f.slice().Generation; now != before || f.replicas() != 1 {
-		t.Errorf("the slice was written %d times, and there are %d replicas", now-before, f.replicas())
+		t.Errorf("the slice was changed %d times, %d replicas", now-before, f.replicas())
 	}
 	f.answers.Unlock()
 	if status := <-answered; status != http.StatusOK {
@@ -392,7 +392,7 @@ func TestScalesOnlyFromZero(t *testing.T) {
 		t.Errorf("response: %d", status)
 	}
 	if n := f.replicas(); n != 3 {
-		t.Errorf("there are %d replicas, want 3", n)
+		t.Errorf("%d replicas, want 3", n)
 	}
 }
 
@@ -421,16 +421,16 @@ func TestWakeFailure(t *testing.T) {
 	// The annotation stays until a pod is ready, even if the slices change.
 	why := func(s *discoveryv1.EndpointSlice) string { return s.Annotations[v1beta1.WakeFailedAnnotation] }
 	if got := why(f.slice()); !strings.Contains(got, "quota") {
-		t.Errorf("the slice says %q", got)
+		t.Errorf("wake-failed annotation of the slice: %q", got)
 	}
 	f.patchService(`{"spec":{"ipFamilyPolicy":"RequireDualStack"}}`)
-	eventually(t, "the slice of IPv6 says the same", func() bool {
+	eventually(t, "IPv6 slice has the same annotation", func() bool {
 		s := f.sliceOf("greeting-activator-ipv6")
 		return s != nil && why(s) == why(f.slice())
 	})
 	f.busy.Store(true)
 	f.run("first", time.Now().Add(-time.Minute))
-	eventually(t, "the slices no longer say so", func() bool {
+	eventually(t, "annotations removed from the slices", func() bool {
 		return why(f.slice()) == "" && why(f.sliceOf("greeting-activator-ipv6")) == ""
 	})
 }
@@ -455,7 +455,7 @@ func TestSleepDisabledWhileWaking(t *testing.T) {
 	before := f.hold()
 	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
 	other := newFunction(t, 0, "1h") // created later, so the change has been reconciled
-	eventually(t, "the activator takes the requests of another function", other.routed)
+	eventually(t, "slice of another function lists the activator", other.routed)
 	after := f.hold()
 	pod := f.run("first", time.Time{})
 	for _, answer := range []chan string{before, after} {
@@ -490,7 +490,7 @@ func TestStoppedWhileWaking(t *testing.T) {
 	}
 	eventually(t, "no slice", func() bool { return f.slice() == nil })
 	if n := f.replicas(); n != 0 {
-		t.Errorf("there are %d replicas", n)
+		t.Errorf("%d replicas, want 0", n)
 	}
 }
 
@@ -548,11 +548,11 @@ func TestSliceRestored(t *testing.T) {
 	if err := cluster.Update(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the activator is named again", f.routed)
+	eventually(t, "slice lists the activator again", f.routed)
 	if err := cluster.Delete(t.Context(), f.slice()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the slice is back", f.routed)
+	eventually(t, "slice restored", f.routed)
 }
 
 // There is one EndpointSlice for each address family of the Service.
@@ -562,19 +562,19 @@ func TestAddressFamilies(t *testing.T) {
 	eventually(t, "slice lists the activator", f.routed)
 	ipv6 := func() *discoveryv1.EndpointSlice { return f.sliceOf("greeting-activator-ipv6") }
 	if ipv6() != nil {
-		t.Error("there is a slice of IPv6, and the Service has no such address")
+		t.Error("an IPv6 slice exists although the Service has no IPv6 address")
 	}
 	f.patchService(`{"spec":{"ipFamilyPolicy":"RequireDualStack"}}`)
-	eventually(t, "a slice of IPv6", func() bool {
+	eventually(t, "IPv6 slice", func() bool {
 		s := ipv6()
 		return s != nil && s.AddressType == discoveryv1.AddressTypeIPv6 && len(s.Endpoints) == 1 && s.Endpoints[0].Addresses[0] == own6 &&
 			*s.Ports[0].Port == *f.slice().Ports[0].Port
 	})
 	if !f.routed() {
-		t.Error("the slice of IPv4 does not name the activator")
+		t.Error("the IPv4 slice does not list the activator")
 	}
 	f.patchService(`{"spec":{"ipFamilyPolicy":"SingleStack"}}`)
-	eventually(t, "no slice of IPv6", func() bool { return ipv6() == nil })
+	eventually(t, "no IPv6 slice", func() bool { return ipv6() == nil })
 }
 
 func (f *function) patchService(patch string) {

@@ -29,7 +29,7 @@ func TestNodeClockSkew(t *testing.T) {
 			f.run("first", began.Add(ready))
 			eventually(t, "activator removed from the slice", f.notRouted)
 			if took := time.Since(began); took < settle {
-				t.Errorf("the activator leaves the pod alone after %s, when not all nodes know of it", took)
+				t.Errorf("the activator is removed from the slice after %s, before all nodes know the pod", took)
 			}
 		})
 	}
@@ -59,17 +59,17 @@ func TestSliceEmptiedBeforeDeletion(t *testing.T) {
 		if connection, err := net.Dial("tcp", address); err == nil {
 			_ = connection.Close() // only a probe
 		} else if f.slice() != nil {
-			t.Fatal("the activator does not listen, and the slice is there")
+			t.Fatal("the activator does not listen although the slice exists")
 		}
 		if time.Since(began) > time.Minute {
-			t.Fatal("the slice does not go")
+			t.Fatal("the slice is not deleted")
 		}
 	}
 	if last == nil || len(last.Endpoints) > 0 {
-		t.Errorf("the slice goes as %v", last)
+		t.Errorf("the slice is not empty when it is deleted: %v", last)
 	}
 	if took := time.Since(began); took < settle {
-		t.Errorf("the slice goes after %s, when not all nodes know that it is empty", took)
+		t.Errorf("the slice is deleted after %s, before all nodes know that it is empty", took)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestForeignSliceIgnored(t *testing.T) {
 			if err := cluster.Update(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the activator is named on a port that the leader chose", func() bool {
+			eventually(t, "slice lists the activator with a port of the leader", func() bool {
 				return f.routed() && *f.slice().Ports[0].Port != port
 			})
 			if connection, err := net.Dial("tcp", net.JoinHostPort(own(), strconv.Itoa(int(port)))); err == nil {
@@ -118,7 +118,7 @@ func TestLeave(t *testing.T) { // not parallel: other tests need the replica
 	ctx, cancel := context.WithTimeout(t.Context(), settle)
 	defer cancel()
 	if err := replica.Leave(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it leaves with %v, and a slice names it", err)
+		t.Errorf("Leave returned %v while a slice lists the replica", err)
 	}
 	left := make(chan error, 1)
 	go func() { left <- replica.Leave(t.Context()) }()
@@ -131,10 +131,10 @@ func TestLeave(t *testing.T) { // not parallel: other tests need the replica
 		t.Fatal(err)
 	}
 	if err := <-left; err != nil || !f.notRouted() || time.Since(began) < settle {
-		t.Errorf("it leaves with %v after %s, and the slice names it no longer: %t", err, time.Since(began), f.notRouted())
+		t.Errorf("Leave returned %v after %s, slice empty: %t", err, time.Since(began), f.notRouted())
 	}
 	if err := setStatus(t.Context(), pod, time.Now(), own(), own6); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it takes requests again", f.routed)
+	eventually(t, "slice lists the activator again", f.routed)
 }

@@ -98,19 +98,19 @@ func TestHeld(t *testing.T) {
 	want := desired.Deployment(fn, configured, "", binary)
 	held, ok := desired.KeepTemplate(want, owned)
 	if !ok || *held.Spec.Replicas != 7 {
-		t.Fatalf("held: %t, %v", ok, held)
+		t.Fatalf("kept: %t, %v", ok, held)
 	}
 	if diff := cmp.Diff(owned.Spec.Template, held.Spec.Template); diff != "" {
 		t.Errorf("the template has changed:\n%s", diff)
 	}
 	if _, kept := desired.KeepTemplateOfSameSpec(want, held); kept {
-		t.Error("what is held passes for what is wanted")
+		t.Error("the kept template is accepted as the template of the new spec")
 	}
 	held.Spec.Template.Spec.Containers[0].Image = nil // owned by another client
 	if _, ok := desired.KeepTemplate(want, held); ok {
-		t.Error("a template that somebody has changed is held")
+		t.Error("a template that another client has changed is kept")
 	}
 	if _, ok := desired.KeepTemplate(want, nil); ok {
-		t.Error("nothing is held")
+		t.Error("KeepTemplate accepts a missing Deployment")
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 var configured = settings.Settings{
 	Images: settings.Images{Builder: "registry.example/builder@sha256:1", Function: "registry.example/launch@sha256:2"},
@@ -92,7 +92,7 @@ func compare(t *testing.T, golden, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("go test ./internal/desired -update writes %s anew (-want +got):\n%s", golden, diff)
+		t.Errorf("go test ./internal/desired -update updates %s (-want +got):\n%s", golden, diff)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestTargetOfAutoscaler(t *testing.T) {
 		fn := function(scaling)
 		test.change(fn)
 		if got := desired.Autoscaler(fn, test.settings).Spec.Metrics[0].Resource.Target.AverageValue; got.Cmp(*quantity(test.want)) != 0 {
-			t.Errorf("%s: it is %s, want %s", name, got, test.want)
+			t.Errorf("%s: target %s, want %s", name, got, test.want)
 		}
 	}
 }
@@ -219,10 +219,10 @@ func TestUserOfTheCluster(t *testing.T) {
 		s := settings.Settings{PodUser: user}
 		security := desired.Deployment(&v1beta1.Function{}, s, "", nil).Spec.Template.Spec.SecurityContext
 		if got := security.RunAsUser != nil || security.RunAsGroup != nil; got != want {
-			t.Errorf("%q: asks for a user: %t, want %t", user, got, want)
+			t.Errorf("%q: sets a user: %t, want %t", user, got, want)
 		}
 		if !*security.RunAsNonRoot {
-			t.Errorf("%q: root is let in", user)
+			t.Errorf("%q: root is allowed", user)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestLabelsOfPodsAreOurs(t *testing.T) {
 	fn.Name, fn.Labels = "web", map[string]string{"app": "web", "app.kubernetes.io/name": "web", "pod.goless.io/team": "blue"}
 	for name := range desired.Deployment(fn, settings.Settings{}, "", nil).Spec.Template.Labels {
 		if !strings.HasPrefix(name, "goless.io/") && !strings.HasPrefix(name, "pod.goless.io/") {
-			t.Errorf("pods carry the label %s", name)
+			t.Errorf("pods have the label %s", name)
 		}
 	}
 }

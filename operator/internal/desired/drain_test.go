@@ -58,7 +58,7 @@ func TestGracePeriod(t *testing.T) {
 				"DRAIN_DELAY":   cmp.Or(test.env["DRAIN_DELAY"], "15s"),
 			}
 			if !maps.Equal(got, want) {
-				t.Errorf("the pod drains by %v, want %v", got, want)
+				t.Errorf("drain settings %v, want %v", got, want)
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestEndpointPropagation(t *testing.T) {
 	s.EndpointPropagation = metav1.Duration{Duration: 40 * time.Second}
 	spec := desired.Deployment(function(func(*v1beta1.Function) {}), s, "", nil).Spec.Template.Spec
 	if got := variable(spec.Containers[0].Env, "DRAIN_DELAY"); got != "40s" || *spec.TerminationGracePeriodSeconds != 105 {
-		t.Errorf("the pod serves for %s after it was told to end, and is killed after %d s", got, *spec.TerminationGracePeriodSeconds)
+		t.Errorf("DRAIN_DELAY is %s, the grace period is %d s", got, *spec.TerminationGracePeriodSeconds)
 	}
 }
 

@@ -242,7 +242,7 @@ func TestNetworkPolicies(t *testing.T) {
 			out := test.from.namespace == nil || allows(t, test.policies, networkingv1.PolicyTypeEgress, test.from, test.to, test.at, blocksSelectPods)
 			in := test.to.namespace == nil || allows(t, test.policies, networkingv1.PolicyTypeIngress, test.from, test.to, test.at, blocksSelectPods)
 			if got := out && in; got != test.want {
-				t.Errorf("%s, where blocks select pods %t: let out %t, let in %t, want both to be %t", name, blocksSelectPods, out, in, test.want)
+				t.Errorf("%s, IP blocks select pods %t: egress allowed %t, ingress allowed %t, want both %t", name, blocksSelectPods, out, in, test.want)
 			}
 		}
 	}

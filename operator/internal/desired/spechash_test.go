@@ -78,11 +78,11 @@ func TestSpecHash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fn := functionOf(t, test.spec)
 			if got := specHash(fn, test.metadata); got != test.want {
-				t.Errorf("it is %s, want %s", got, test.want)
+				t.Errorf("hash %s, want %s", got, test.want)
 			}
 			fn.Spec.Summary, fn.Spec.Function = new(Summary(fn)), ""
 			if got := specHash(fn, test.metadata); got != test.want {
-				t.Errorf("without the source it is %s, want %s", got, test.want)
+				t.Errorf("without the source: hash %s, want %s", got, test.want)
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestSpecHashOfDefaults(t *testing.T) {
 	versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
 	schema, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec")
 	if !found || err != nil {
-		t.Fatal("there is no schema of a spec", err)
+		t.Fatal("the CustomResourceDefinition has no schema of the spec", err)
 	}
 	for _, spec := range []string{leanSpec, richSpec, filesSpec, tokenSpec, scratchSpec} {
 		var content map[string]any
@@ -114,11 +114,11 @@ func TestSpecHashOfDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(defaulted) == spec {
-			t.Fatalf("%s gets no defaults", spec)
+			t.Fatalf("%s receives no defaults", spec)
 		}
 		want, got := specHash(functionOf(t, spec), podMetadata{}), specHash(functionOf(t, string(defaulted)), podMetadata{})
 		if got != want {
-			t.Errorf("the hash of %s is %s, and with the defaults of the schema %s: leave them out in specHash", spec, want, got)
+			t.Errorf("the hash of %s is %s, and with the defaults of the schema %s; omit them in specHash", spec, want, got)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestTemplateHashOfTolerations(t *testing.T) {
 	}
 	template.Spec.Tolerations = nil
 	if isIntact(template) {
-		t.Error("tolerations of another owner are not noticed")
+		t.Error("tolerations of another owner are not detected")
 	}
 }
 

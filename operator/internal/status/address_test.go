@@ -21,9 +21,9 @@ func TestAddress(t *testing.T) {
 	}
 	fn.Status = status.Of(fn, status.Seen{Outcome: apply.Outcome{Service: service}})
 	if diff := cmp.Diff(&v1beta1.Address{URL: "http://sample.shop.svc:9000"}, fn.Status.Address); diff != "" {
-		t.Errorf("the address (-want +got):\n%s", diff)
+		t.Errorf("address (-want +got):\n%s", diff)
 	}
 	if gone := status.Of(fn, status.Seen{}); gone.Address != nil || gone.URL != "" {
-		t.Errorf("without a Service there are %v and %q", gone.Address, gone.URL)
+		t.Errorf("without a Service: address %v, URL %q", gone.Address, gone.URL)
 	}
 }

@@ -35,10 +35,10 @@ func TestCombinations(t *testing.T) {
 		neverTooEarly(t, fn, s.seen, first)
 		fn.Status = *first.DeepCopy()
 		if second := status.Of(fn, s.seen); !equality.Semantic.DeepEqual(first, second) {
-			t.Errorf("a second look differs:\n%+v\n%+v", first, second)
+			t.Errorf("the status is not stable:\n%+v\n%+v", first, second)
 		}
 		if t.Failed() {
-			t.Fatalf("for %+v, %+v, after %+v", s.fn.Spec, s.seen, s.before)
+			t.Fatalf("spec %+v, seen %+v, previous status %+v", s.fn.Spec, s.seen, s.before)
 		}
 	})
 	t.Logf("%d combinations", n)
@@ -52,7 +52,7 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 	}
 	d := seen.Outcome.Deployment
 	if d == nil || d.DeletionTimestamp != nil || d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != d.Status.Replicas {
-		t.Fatal("Ready before the Deployment is what it should be")
+		t.Fatal("Ready before the Deployment is updated")
 	}
 	want, fixed := fn.FixedReplicas()
 	if !fixed {
@@ -62,13 +62,13 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 		t.Error("Ready before the rollout is complete")
 	}
 	if !fn.Stopped() && d.Status.AvailableReplicas == 0 && !sleeps(fn, d, seen) {
-		t.Error("Ready, and nothing serves")
+		t.Error("Ready although no replica serves")
 	}
 	if seen.Problem() != nil || seen.Err != nil || len(seen.Diagnostics) > 0 || seen.Outcome.Service == nil {
-		t.Error("Ready, and something is wrong")
+		t.Error("Ready despite a problem")
 	}
 	if o := seen.BuildService; o != nil && !o.Running && len(o.Report) == 0 {
-		t.Error("Ready before the build service has said how it went")
+		t.Error("Ready before the build service has reported the result")
 	}
 }
 
@@ -89,7 +89,7 @@ func everyState(t *testing.T, try func(state)) {
 	ready := [][]appsv1.ReplicaSet{nil, sets(old), sets(latest), sets(old, latest)}
 	total := len(statuses) * len(deployments) * len(pods) * len(orders) * len(functions) * len(ready) * len(everyTrouble)
 	if total%step == 0 {
-		t.Fatalf("of %d states, steps of %d leave out some combinations", total, step)
+		t.Fatalf("%d states in steps of %d omit some combinations", total, step)
 	}
 	for n := 0; n < total; n += step {
 		rest := n

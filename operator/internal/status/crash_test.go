@@ -59,10 +59,10 @@ func TestOutOfMemory(t *testing.T) {
 		seen := seen(deployment(1, 0, latest), nil, p)
 		want := "exited with code 137: it needs more memory than spec.resources.limits.memory" + more
 		if ready := meta.FindStatusCondition(status.Of(fn, seen).Conditions, "Ready"); ready.Message != "the function "+want {
-			t.Errorf("%s: Ready says %q", medium, ready.Message)
+			t.Errorf("%s: message of Ready: %q", medium, ready.Message)
 		}
 		if end := status.LatestEnd(fn, seen.Pods); !strings.Contains(end.Message, "it needs more memory than spec.resources.limits.memory"+more) {
-			t.Errorf("%s: the event says %q", medium, end.Message)
+			t.Errorf("%s: message of the event: %q", medium, end.Message)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestWhyItEnded(t *testing.T) {
 			fn := function(1)
 			got := status.Of(fn, seen(deployment(1, 0, latest), nil, p))
 			if truth := truth(got); truth != "SourceValid Built Stalled" {
-				t.Errorf("true are %q", truth)
+				t.Errorf("true conditions: %q", truth)
 			}
 			ready := meta.FindStatusCondition(got.Conditions, "Ready")
 			if want := fmt.Sprintf("the function exited with code %d: %s", test.code, test.want); ready.Reason != "CrashLooping" || ready.Message != want {

@@ -46,7 +46,7 @@ func TestMissingFiles(t *testing.T) {
 			s.BuildService = test.service
 			got := meta.FindStatusCondition(status.Of(fn, s).Conditions, v1beta1.ConditionReady).Message
 			if strings.Contains(got, want) != test.told || !test.told && strings.Contains(got, "files") {
-				t.Errorf("the message is %q, want %q in it: %t", got, want, test.told)
+				t.Errorf("message %q, want %q in it: %t", got, want, test.told)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func checkReport(t *testing.T, file, reason string) {
 		t.Fatal(err)
 	}
 	if len(message) > 4096 {
-		t.Errorf("%d bytes are more than the kubelet keeps", len(message))
+		t.Errorf("%d bytes are more than the kubelet stores", len(message))
 	}
 	fn := function(1)
 	code := int32(1)

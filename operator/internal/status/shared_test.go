@@ -110,18 +110,18 @@ func TestFailureOutlivesTheOperator(t *testing.T) {
 		for _, c := range fn.Status.Conditions {
 			now := meta.FindStatusCondition(got.Conditions, c.Type)
 			if now == nil || now.Reason != c.Reason || now.Message != c.Message {
-				t.Errorf("%s was %s: %q, is %v", c.Type, c.Reason, c.Message, now)
+				t.Errorf("%s was %s: %q, now %v", c.Type, c.Reason, c.Message, now)
 			}
 		}
 	}
 	fn.Generation++ // for example more time for the build
 	got := status.Of(fn, ordered(status.Seen{}, plan.BuildService{}))
 	if c := meta.FindStatusCondition(got.Conditions, "Built"); c.Reason != v1beta1.ReasonBuilding {
-		t.Errorf("a new attempt is not told: %v", c)
+		t.Errorf("the new build is not reported: %v", c)
 	}
 	got = status.Of(fn, ordered(status.Seen{}, reports(`{"reason":"Built","duration":"1s"}`)))
 	if !meta.IsStatusConditionTrue(got.Conditions, "Built") || got.Build == nil || got.Build.Duration != "1s" {
-		t.Errorf("the new attempt is not told: %+v", got)
+		t.Errorf("the result of the new build is not reported: %+v", got)
 	}
 }
 

@@ -21,7 +21,7 @@ func served(t *testing.T) *v1beta1.Function {
 	fn := scaled(function(1), 0, 3)
 	fn.Status = status.Of(fn, seen(rolledOut(deployment(1, 1, latest)), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))))
 	if got := truth(fn.Status); got != "SourceValid Built Available Ready" {
-		t.Fatalf("true are %s", got)
+		t.Fatalf("true conditions: %s", got)
 	}
 	return fn
 }
@@ -130,14 +130,14 @@ func TestSleep(t *testing.T) {
 			ready, available := meta.FindStatusCondition(got.Conditions, "Ready"), meta.FindStatusCondition(got.Conditions, "Available")
 			is := [4]string{ready.Reason, available.Reason, truth(got), got.ReadyRevision}
 			if want := [4]string{test.ready, test.is, test.truth, test.revision}; is != want {
-				t.Errorf("the reasons of Ready and Available, what is true, and readyRevision: %q, want %q", is, want)
+				t.Errorf("reasons of Ready and Available, true conditions, readyRevision: %q, want %q", is, want)
 			}
 			message := ready.Message
 			if c := meta.FindStatusCondition(got.Conditions, "Reconciling"); c != nil {
 				message = c.Message
 			}
 			if !strings.Contains(message, test.why) {
-				t.Errorf("it says %q, want %q", message, test.why)
+				t.Errorf("message %q, want %q in it", message, test.why)
 			}
 			invariants(t, test.fn, got)
 		})
@@ -204,15 +204,15 @@ func TestCannotSleep(t *testing.T) {
 	} {
 		got := status.Of(fn, s)
 		if truth := truth(got); truth != want {
-			t.Errorf("true are %q, want %q", truth, want)
+			t.Errorf("true conditions: %q, want %q", truth, want)
 		}
 		if c := meta.FindStatusCondition(got.Conditions, "Degraded"); c != nil && (c.Reason != "CannotSleep" || !strings.Contains(c.Message, "no response in time")) {
-			t.Errorf("Degraded says %s: %s", c.Reason, c.Message)
+			t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
 		}
 	}
 	s.Degraded = lacking(status.Seen{}).Degraded
 	if c := meta.FindStatusCondition(status.Of(served(t), s).Conditions, "Degraded"); c.Reason != "DisruptionBudgetFailed" || !strings.HasSuffix(c.Message, "no response in time") {
-		t.Errorf("Degraded says %s: %s", c.Reason, c.Message)
+		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
 	}
 }
 

@@ -245,7 +245,7 @@ func expect(t *testing.T, got v1beta1.FunctionStatus, reason, message, condition
 		t.Errorf("Ready is %s: %q, want %s: %q", ready.Reason, ready.Message, reason, message)
 	}
 	if truth := truth(got); truth != conditions {
-		t.Errorf("true are %q, want %q", truth, conditions)
+		t.Errorf("true conditions: %q, want %q", truth, conditions)
 	}
 	if got.ReadyRevision != revision {
 		t.Errorf("readyRevision is %q, want %q", got.ReadyRevision, revision)
@@ -268,14 +268,14 @@ func invariants(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) 
 	t.Helper()
 	is := func(kind string) bool { return meta.IsStatusConditionTrue(got.Conditions, kind) }
 	if !is("Ready") && !is("Reconciling") && !is("Stalled") || is("Stalled") && (is("Ready") || is("Reconciling")) {
-		t.Error("none of Ready, Reconciling and Stalled is true, or Stalled beside another one")
+		t.Error("none of Ready, Reconciling and Stalled is true, or Stalled and another one are")
 	}
 	if c := meta.FindStatusCondition(got.Conditions, "Reconciling"); is("Ready") && c != nil && c.Reason != "Scaling" {
-		t.Errorf("Ready, and Reconciling for %s", c.Reason)
+		t.Errorf("Ready and Reconciling because of %s", c.Reason)
 	}
 	serves := is("Built") && is("Available") && got.ReadyRevision == got.LatestRevision
 	if is("Ready") && *fn.Spec.Replicas > 0 && !serves {
-		t.Error("Ready, but not built, available, and of the latest revision")
+		t.Error("Ready, but not built and available with the latest revision")
 	}
 	wellFormed(t, fn, got)
 }
@@ -288,7 +288,7 @@ func wellFormed(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) 
 			t.Errorf("condition %+v", c)
 		}
 		if c.Status != metav1.ConditionTrue && (c.Type == "Reconciling" || c.Type == "Stalled" || c.Type == "Degraded") {
-			t.Errorf("%s is there and %s", c.Type, c.Status)
+			t.Errorf("%s exists with status %s", c.Type, c.Status)
 		}
 	}
 	if got.ObservedGeneration != fn.Generation {
@@ -328,7 +328,7 @@ func TestLateReport(t *testing.T) {
 		t.Errorf("build is %+v", got.Build)
 	}
 	if built := meta.FindStatusCondition(got.Conditions, "Built"); !strings.Contains(built.Message, "unreachable code") {
-		t.Errorf("Built says %q", built.Message)
+		t.Errorf("message of Built: %q", built.Message)
 	}
 }
 
@@ -342,17 +342,17 @@ func TestWarnings(t *testing.T) {
 		fn := function(1)
 		got := status.Of(fn, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, report))))
 		if truth := truth(got); truth != "SourceValid Built Available Ready" {
-			t.Errorf("true are %s", truth)
+			t.Errorf("true conditions: %s", truth)
 		}
 		if built := meta.FindStatusCondition(got.Conditions, "Built"); built.Message != want {
-			t.Errorf("Built says %q, want %q", built.Message, want)
+			t.Errorf("message of Built: %q, want %q", built.Message, want)
 		}
 		if len(got.Build.Warnings) == 0 || got.Build.Warnings[0].Line != 5 {
-			t.Errorf("the warnings are %v", got.Build.Warnings)
+			t.Errorf("unexpected warnings %v", got.Build.Warnings)
 		}
 		fn.Status = got
 		if again := status.Of(fn, seen(deployment(1, 1, latest), sets(latest))); !slices.Equal(again.Build.Warnings, got.Build.Warnings) {
-			t.Errorf("without the pod the warnings are %v", again.Build.Warnings)
+			t.Errorf("without the pod: warnings %v", again.Build.Warnings)
 		}
 	}
 }

@@ -143,11 +143,11 @@ func TestPodProblem(t *testing.T) {
 				t.Errorf("Ready is %s: %q, want %s: %q, and not %q", ready.Reason, ready.Message, test.ready, test.says, test.silent)
 			}
 			if truth := truth(got); truth != test.truth {
-				t.Errorf("true are %q, want %q", truth, test.truth)
+				t.Errorf("true conditions: %q, want %q", truth, test.truth)
 			}
 			h := status.PodProblem(fn, test.seen)
 			if (h == nil) != (test.event == "") || h != nil && (h.Reason != test.event || !strings.Contains(ready.Message, h.Message)) {
-				t.Errorf("the event is %+v, want %q, and a part of %q", h, test.event, ready.Message)
+				t.Errorf("event %+v, want reason %q and a part of %q", h, test.event, ready.Message)
 			}
 			invariants(t, fn, got)
 		})

@@ -116,7 +116,7 @@ func TestTrimPod(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if other, err := TrimPod("no pod"); other != "no pod" || err != nil {
-		t.Errorf("what is no pod becomes %v, %v", other, err)
+		t.Errorf("TrimPod returned %v, %v for an object that is not a pod", other, err)
 	}
 }
 
@@ -209,15 +209,15 @@ func TestPickReadyIsRandom(t *testing.T) {
 	for range 1000 {
 		address, ok := PickReady(found)
 		if !ok {
-			t.Fatal("none is ready")
+			t.Fatal("no ready pod found")
 		}
 		chosen[address] = true
 	}
 	if len(chosen) != 2 || !chosen["a"] || !chosen["c"] {
-		t.Errorf("chosen are %v, want a and c", chosen)
+		t.Errorf("chose %v, want a and c", chosen)
 	}
 	if address, ok := PickReady(found[1:3]); ok {
-		t.Errorf("%q is not ready", address)
+		t.Errorf("%q is chosen and not ready", address)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			serves, why := Pod{Admin: test.admin}.Serves(t.Context())
 			if serves != test.serves || why != test.why {
-				t.Errorf("it serves: %t, because %s", serves, why)
+				t.Errorf("serves: %t, reason: %s", serves, why)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func TestPollerDoesNotBlock(t *testing.T) {
 	for i := range 3 {
 		pod, asked, answer := blocked(t)
 		if _, ok, wait := p.Take(types.NamespacedName{Name: fmt.Sprint(i)}, []Pod{pod}); ok || wait != 0 {
-			t.Errorf("before it was asked: %t, again after %s", ok, wait)
+			t.Errorf("before the first poll: result %t, retry after %s", ok, wait)
 		}
 		<-asked // polls run concurrently
 		answers = append(answers, answer)
@@ -71,16 +71,16 @@ func TestPollerResultExpires(t *testing.T) {
 	p.Take(hello, old)
 	<-p.Answered
 	if _, ok, _ := p.Take(hello, other); ok {
-		t.Error("the answer of a pod is taken for another one")
+		t.Error("the result of another pod is returned")
 	}
 	<-p.Answered
 	p.polls[hello].received = time.Now().Add(-maxAge - time.Second)
 	if _, ok, _ := p.Take(hello, other); ok {
-		t.Error("an old answer is taken")
+		t.Error("an expired result is returned")
 	}
 	<-p.Answered
 	if _, ok, _ := p.Take(hello, other); !ok {
-		t.Error("there is no answer")
+		t.Error("no result")
 	}
 }
 
@@ -96,28 +96,28 @@ func TestPollerBacksOff(t *testing.T) {
 			t.Fatalf("%+v, %t", a, ok)
 		}
 		if left := time.Until(p.polls[hello].next); left > backoff(n+1) {
-			t.Errorf("after %d errors they are asked again in %s", n+1, left)
+			t.Errorf("after %d failures the next poll is in %s", n+1, left)
 		}
 		p.polls[hello].next = time.Now().Add(time.Hour)
 		if _, ok, wait := p.Take(hello, bad); ok || wait < time.Minute || p.polls[hello].polling {
-			t.Errorf("it asks again at once: %t, again after %s", ok, wait)
+			t.Errorf("repeated poll: result %t, retry after %s", ok, wait)
 		}
 		if got := p.LastError(hello); (got != "") != (n >= toleratedFailures) || got != "" && !strings.Contains(got, "status 403; a service mesh") {
-			t.Errorf("after %d errors it says %q", n+1, got)
+			t.Errorf("after %d failures: LastError %q", n+1, got)
 		}
 		p.polls[hello].next = time.Time{}
 	}
 	p.Take(hello, good)
 	<-p.Answered
 	if got := p.LastError(hello); got != "" {
-		t.Errorf("once they answer it says %q", got)
+		t.Errorf("after a response: LastError %q", got)
 	}
 }
 
 func TestBackoff(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: minBackoff, 2: 2 * minBackoff, 3: 4 * minBackoff, 9: maxBackoff, 1000: maxBackoff} {
 		if got := backoff(failures); got != want {
-			t.Errorf("after %d errors the pause is %s, want %s", failures, got, want)
+			t.Errorf("after %d failures: backoff %s, want %s", failures, got, want)
 		}
 	}
 }

@@ -197,20 +197,20 @@ func TestCosts(t *testing.T) {
 			for range many {
 				a.connect(t, "127.0.0.1", test.text)
 			}
-			eventually(t, "everything has come", func() bool {
+			eventually(t, "all connections accepted", func() bool {
 				return a.connections.Load() == many && (!strings.HasSuffix(test.text, "\r\n\r\n") || a.inFlight.Load() == many)
 			})
 			last := int64(0)
-			eventually(t, "nothing grows", func() bool {
+			eventually(t, "memory use stable", func() bool {
 				time.Sleep(50 * time.Millisecond)
 				grown := memory() - last
 				last += grown
 				return grown < 1<<16
 			})
 			taken, charged := last-before, a.charged()
-			t.Logf("%d bytes each, %d are charged", taken/many, charged/many)
+			t.Logf("%d bytes per connection, %d charged", taken/many, charged/many)
 			if taken > charged && !raced {
-				t.Errorf("%d bytes are taken, and %d charged", taken, charged)
+				t.Errorf("%d bytes used, %d charged", taken, charged)
 			}
 		})
 	}
@@ -249,15 +249,15 @@ func TestGreedyClient(t *testing.T) {
 			go func() {
 				status <- statusOf(t, client, "http://127.0.0.1:"+portOf(t, a.listeners[hello.Service].Addr()))
 			}()
-			eventually(t, "the request of another client is held", func() bool {
+			eventually(t, "request of another client held", func() bool {
 				a.requests.mu.Lock()
 				defer a.requests.mu.Unlock()
 				return a.requests.shares[tenant{"127.0.0.3", hello.Function.Namespace}] != nil
 			})
-			eventually(t, "memory is bounded", func() bool { return a.charged() <= bytes && (raced || memory()-before < 2*bytes) })
+			eventually(t, "memory use bounded", func() bool { return a.charged() <= bytes && (raced || memory()-before < 2*bytes) })
 			close(awake)
 			if got := <-status; got != http.StatusOK {
-				t.Errorf("another client gets %d", got)
+				t.Errorf("another client received status %d", got)
 			}
 		})
 	}
@@ -293,13 +293,13 @@ func TestGreedyNamespace(t *testing.T) {
 			statuses <- fmt.Sprint(status, " ", retryAfter, " ", body)
 		})
 	}
-	eventually(t, "ten are held", func() bool { return a.held.Load() == 10 })
+	eventually(t, "ten requests held", func() bool { return a.held.Load() == 10 })
 	url := "http://localhost:" + portOf(t, a.listeners[other.Service].Addr())
 	clients.Go(func() { get(t, http.DefaultClient, url) })
 	if got := <-statuses; got != "503 1 too many requests are waiting for sleeping functions\n" {
-		t.Errorf("the newest one gets %s", got)
+		t.Errorf("the newest request received %s", got)
 	}
 	if n := a.listeners[other.Service].held.Load(); n != 1 {
-		t.Errorf("%d of the other namespace are held", n)
+		t.Errorf("%d requests of the other namespace held, want 1", n)
 	}
 }

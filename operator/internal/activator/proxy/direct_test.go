@@ -71,7 +71,7 @@ func TestHTTP2Trailers(t *testing.T) {
 			}
 			defer response.Body.Close() //nolint:errcheck // read-only
 			if body, err := io.ReadAll(response.Body); string(body) != "map[X-T:[b]]" {
-				t.Errorf("the function gets %s, %v", body, err)
+				t.Errorf("the function received %s, %v", body, err)
 			}
 		})
 	}
@@ -96,10 +96,10 @@ func TestTruncatedUpload(t *testing.T) {
 			_, _ = io.WriteString(connection, "PUT / HTTP/1.1\r\nHost: f\r\n"+upload)
 			_ = connection.(*net.TCPConn).CloseWrite() // cannot fail
 			if answer, _ := io.ReadAll(connection); len(answer) > 0 {
-				t.Errorf("the client gets %q", answer)
+				t.Errorf("the client received %q", answer)
 			}
 			if err := <-seen; err == nil {
-				t.Error("the function takes half of the upload for the whole")
+				t.Error("the function received a truncated upload without an error")
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func TestNoResponse(t *testing.T) {
 				t.Fatal(err)
 			}
 			if status, _, body := get(t, client, a.url); status != http.StatusGatewayTimeout || !strings.Contains(body, "timeout") {
-				t.Errorf("the client gets %d %s", status, body)
+				t.Errorf("the client received %d %s", status, body)
 			}
 		})
 	}

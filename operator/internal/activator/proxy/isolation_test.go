@@ -72,6 +72,6 @@ func isAnsweredBy(t *testing.T, client *http.Client, url, name string) {
 	}
 	defer response.Body.Close() //nolint:errcheck // read-only
 	if body, err := io.ReadAll(response.Body); response.StatusCode != http.StatusOK || string(body) != name {
-		t.Errorf("a request to %s is answered %d %q (%v)", name, response.StatusCode, body, err)
+		t.Errorf("a request to %s received %d %q (%v)", name, response.StatusCode, body, err)
 	}
 }

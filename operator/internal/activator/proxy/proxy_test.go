@@ -112,7 +112,7 @@ func get(t *testing.T, client *http.Client, url string) (status int, retryAfter,
 		t.Fatal(err)
 	}
 	if rejected := response.Header.Get("Goless-Rejected"); (rejected != "") != (response.StatusCode == http.StatusServiceUnavailable) {
-		t.Errorf("%d says that the function has not seen the request: %q", response.StatusCode, rejected)
+		t.Errorf("status %d with Goless-Rejected %q", response.StatusCode, rejected)
 	}
 	return response.StatusCode, response.Header.Get("Retry-After"), string(text)
 }
@@ -121,7 +121,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("waited for:", what)
+			t.Fatal("timed out after 30s:", what)
 		}
 	}
 }
@@ -151,10 +151,10 @@ func TestForwards(t *testing.T) {
 			body, err := io.ReadAll(response.Body)
 			want := proto + " hello.example /a%2Fb?x=1;y&z=%zz [192.0.2.1] [] [] [trailers]"
 			if got := response.Header.Get("Seen"); got != want {
-				t.Errorf("the function sees %q, want %q", got, want)
+				t.Errorf("the function received %q, want %q", got, want)
 			}
 			if err != nil || string(body) != "body" || response.StatusCode != http.StatusTeapot || response.Trailer.Get("Grpc-Status") != "7" {
-				t.Errorf("the client gets %d %q %v, %v", response.StatusCode, body, response.Trailer, err)
+				t.Errorf("the client received %d %q %v, %v", response.StatusCode, body, response.Trailer, err)
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestClosesConnectionWhenReady(t *testing.T) {
 					get(t, client, a.url)
 				}
 				if got := a.connections.Load() > 0; got != ready {
-					t.Errorf("clients make new connections: %t, while a pod is ready: %t", got, ready)
+					t.Errorf("clients open new connections: %t, a pod is ready: %t", got, ready)
 				}
 			}
 		})
@@ -361,16 +361,16 @@ func TestUploadIsNotBuffered(t *testing.T) {
 				text, _ := io.ReadAll(response.Body)
 				got <- string(text)
 			}()
-			eventually(t, "the request to be held", func() bool { return a.held.Load() == 1 && body.read.Load() > 0 })
+			eventually(t, "request held", func() bool { return a.held.Load() == 1 && body.read.Load() > 0 })
 			for last := int64(-1); last != body.read.Load(); time.Sleep(100 * time.Millisecond) { // until it blocks
 				last = body.read.Load()
 			}
 			if n := body.read.Load(); n > size/4 {
-				t.Errorf("%d bytes were read while the function does not read", n)
+				t.Errorf("%d bytes were read although the function does not read", n)
 			}
 			close(awake)
 			if text := <-got; text != fmt.Sprint(size, " <nil>") {
-				t.Errorf("the function got %s", text)
+				t.Errorf("the function received %s", text)
 			}
 		})
 	}
@@ -402,7 +402,7 @@ func TestClientDisconnects(t *testing.T) {
 			}
 		}()
 		if sleeps {
-			eventually(t, "the request to be held", func() bool { return a.held.Load() == 1 })
+			eventually(t, "request held", func() bool { return a.held.Load() == 1 })
 		} else {
 			<-served
 		}
@@ -433,7 +433,7 @@ func TestPodDies(t *testing.T) {
 			}
 			defer response.Body.Close() //nolint:errcheck // fails below
 			if body, err := io.ReadAll(response.Body); err == nil {
-				t.Errorf("the client takes %q for the whole answer", body)
+				t.Errorf("the client received %q without an error", body)
 			}
 		})
 	}
@@ -472,23 +472,23 @@ func TestClose(t *testing.T) {
 	<-served
 	asleep.Store(true)
 	held := status(&http.Client{Transport: &http.Transport{}})
-	eventually(t, "one to be held", func() bool { return a.held.Load() == 1 })
+	eventually(t, "one request held", func() bool { return a.held.Load() == 1 })
 	if _, ok := a.Listening(hello.Service, "2", 0); ok {
-		t.Error("another Service of that name is listened for")
+		t.Error("listening for another Service with the same name")
 	}
 	a.Close(hello.Service)
 	if _, ok := a.Listening(hello.Service, hello.UID, 0); ok {
-		t.Error("it is listened for")
+		t.Error("still listening")
 	}
 	if got := <-held; got != http.StatusServiceUnavailable {
-		t.Errorf("what is held gets %d, want 503", got)
+		t.Errorf("held request: status %d, want 503", got)
 	}
 	if got := <-status(&http.Client{Transport: &http.Transport{}}); got != 0 {
-		t.Errorf("a new connection gets %d", got)
+		t.Errorf("new connection: status %d", got)
 	}
 	close(leave)
 	if got := <-inFlight; got != http.StatusOK {
-		t.Errorf("what is served gets %d, want 200", got)
+		t.Errorf("served request: status %d, want 200", got)
 	}
 }
 
@@ -517,12 +517,12 @@ func TestShutdown(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := a.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it ends with %v while a connection is open", err)
+		t.Errorf("Shutdown returned %v while a connection is open", err)
 	}
 	_ = connection.Close() // cannot fail
 	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := a.Shutdown(ctx); err != nil {
-		t.Errorf("it ends with %v when none is open", err)
+		t.Errorf("Shutdown returned %v without open connections", err)
 	}
 }

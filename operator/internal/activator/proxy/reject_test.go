@@ -40,7 +40,7 @@ func TestLimits(t *testing.T) {
 				for range 3 {
 					others.Go(func() { get(t, http.DefaultClient, a.url) })
 				}
-				eventually(t, "three to be held", func() bool { return a.held.Load() == 3 })
+				eventually(t, "three requests held", func() bool { return a.held.Load() == 3 })
 			}
 			status, retryAfter, body := get(t, http.DefaultClient, a.url)
 			if status != http.StatusServiceUnavailable || retryAfter == "" || !strings.Contains(body, test.says) {
@@ -61,7 +61,7 @@ func TestBroken(t *testing.T) {
 		t.Errorf("got %d %q %q", status, retryAfter, body)
 	}
 	if n := testutil.ToFloat64(a.options.Metrics.rejected.WithLabelValues("broken")); n != 1 {
-		t.Errorf("%v are counted", n)
+		t.Errorf("counted %v rejections, want 1", n)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestUnreadResponses(t *testing.T) {
 		last = written.Load() // until the pods are blocked
 	}
 	if used := memory() - before; !raced && used > requests<<20 {
-		t.Errorf("%d answers take %d MiB, of which %d are charged", requests, used>>20, a.charged()>>20)
+		t.Errorf("%d responses use %d MiB, of which %d MiB are charged", requests, used>>20, a.charged()>>20)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestNeedsActivators(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.observation.Now, test.observation.Settle = now, settle
 			if got, recheck := test.observation.NeedsActivators(); got != test.want || recheck != test.recheck {
-				t.Errorf("activators %t, again after %s, want %t, %s", got, recheck, test.want, test.recheck)
+				t.Errorf("activators %t, recheck after %s, want %t, %s", got, recheck, test.want, test.recheck)
 			}
 		})
 	}
@@ -81,14 +81,14 @@ func TestPorts(t *testing.T) {
 	first, _ := p.Next(func(int32) bool { return false })
 	for port, ok := first, true; ok; port, ok = p.Next(func(n int32) bool { return used[n] }) {
 		if used[port] || port < FirstPort || port > LastPort {
-			t.Fatalf("%d is handed out", port)
+			t.Fatalf("port %d is used or out of range", port)
 		}
 		if used[port] = true; len(used) == 100 {
 			delete(used, first) // release it
 		}
 	}
 	if n := int(LastPort - FirstPort + 1); len(used) != n {
-		t.Errorf("%d ports were handed out, want %d", len(used), n)
+		t.Errorf("%d ports were assigned, want %d", len(used), n)
 	}
 }
 
@@ -115,10 +115,10 @@ func TestSlice(t *testing.T) {
 			t.Errorf("%s: %s %s, port %d, addresses (-want +got):\n%s", family, s.Name, s.AddressType, PortOf(s), diff)
 		}
 		if !BelongsTo(s, hello) {
-			t.Errorf("%s: it does not belong to its function", family)
+			t.Errorf("%s: does not belong to its function", family)
 		}
 		if !Equal(s, Slice(hello, family, 12345, addresses)) {
-			t.Errorf("%s: it is not what it is", family)
+			t.Errorf("%s: not equal to an identical slice", family)
 		}
 		checkEndpoints(t, s)
 	}
@@ -130,7 +130,7 @@ func checkEndpoints(t *testing.T, s *discoveryv1.EndpointSlice) {
 	for _, e := range s.Endpoints {
 		want := corev1.ObjectReference{Kind: "Pod", Namespace: "goless-system", Name: "pod-" + e.Addresses[0], UID: "3"}
 		if *e.NodeName != "node-"+e.Addresses[0] || *e.TargetRef != want {
-			t.Errorf("%s: the endpoint %s is on node %s and of %v", s.Name, e.Addresses[0], *e.NodeName, e.TargetRef)
+			t.Errorf("%s: endpoint %s has node %s and target %v", s.Name, e.Addresses[0], *e.NodeName, e.TargetRef)
 		}
 	}
 }
@@ -172,12 +172,12 @@ func TestBelongsTo(t *testing.T) {
 	} {
 		s := Slice(hello, corev1.IPv4Protocol, 12345, nil)
 		if change(s); BelongsTo(s, hello) {
-			t.Errorf("%s: it belongs to the function", name)
+			t.Errorf("%s: belongs to the function", name)
 		}
 	}
 	for port, want := range map[int32]int32{1: 0, FirstPort - 1: 0, FirstPort: FirstPort, LastPort: LastPort, LastPort + 1: 0} {
 		if got := PortOf(Slice(hello, corev1.IPv4Protocol, port, nil)); got != want {
-			t.Errorf("port %d counts as %d", port, got)
+			t.Errorf("port %d: PortOf returns %d", port, got)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestEqual(t *testing.T) {
 		"Note":    {noted, false},
 	} {
 		if got := Equal(is, test.shall); got != test.same {
-			t.Errorf("%s: the same: %t", name, got)
+			t.Errorf("%s: Equal is %t", name, got)
 		}
 	}
 }

@@ -258,10 +258,10 @@ func TestWake(t *testing.T) {
 	f.run("hello", address, "")
 	all.Wait()
 	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("woken")); n != 1 {
-		t.Errorf("%v wakes are counted", n)
+		t.Errorf("counted %v wakes, want 1", n)
 	}
 	if n := testutil.CollectAndCount(f.waker.Metrics.duration); n != 3 {
-		t.Errorf("%d phases are counted, want 3", n)
+		t.Errorf("counted %d phases, want 3", n)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestReadyPodIsNoWake(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
 	f.run("hello", serve(t, ready), "")
-	eventually(t, "the cache has the pod", func() bool {
+	eventually(t, "pod in the cache", func() bool {
 		found, err := f.waker.Pods.List(t.Context(), types.NamespacedName{Namespace: f.namespace, Name: "hello"})
 		return err == nil && len(found) == 1
 	})
@@ -278,7 +278,7 @@ func TestReadyPodIsNoWake(t *testing.T) {
 		t.Error(err)
 	}
 	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("woken")); n != 0 || f.replicas() != 0 {
-		t.Errorf("%v wakes are counted, and there are %d replicas", n, f.replicas())
+		t.Errorf("counted %v wakes, %d replicas", n, f.replicas())
 	}
 }
 
@@ -305,11 +305,11 @@ func TestBroken(t *testing.T) {
 			for range 10 {
 				broken := (*BrokenError)(nil)
 				if _, err := f.dial(); !errors.As(err, &broken) {
-					t.Errorf("the next one is told %v", err)
+					t.Errorf("the next request fails with %v", err)
 				}
 			}
 			if failed := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); failed != 1 || f.failures.Load() > 2 {
-				t.Errorf("%v wakes have failed, which was told %d times", failed, f.failures.Load())
+				t.Errorf("%v wakes have failed, reported %d times", failed, f.failures.Load())
 			}
 		})
 	}
@@ -339,7 +339,7 @@ func TestPartlyBroken(t *testing.T) {
 			before(f, other)
 			who := f.dialAsync()
 			if _, err := other.dial(); err == nil { // created later and broken
-				t.Error("another one is not broken")
+				t.Error("the other function is not broken")
 			}
 			select {
 			case got := <-who:
@@ -349,7 +349,7 @@ func TestPartlyBroken(t *testing.T) {
 			address := serve(t, ready)
 			f.run("hello", address, "")
 			if got := <-who; got != address {
-				t.Errorf("it gets %q, want a connection to %s", got, address)
+				t.Errorf("connected to %q, want %s", got, address)
 			}
 		})
 	}
@@ -366,7 +366,7 @@ func TestForeignPodIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the cache has the pod", func() bool {
+	eventually(t, "pod in the cache", func() bool {
 		return cached.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "labelled"}, &corev1.Pod{}) == nil
 	})
 	who := f.dialAsync()
@@ -390,7 +390,7 @@ func TestPolicyForbidsReplicas(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	if n := testutil.CollectAndCount(f.waker.Metrics.duration); n != 0 {
-		t.Errorf("%d phases are counted, want none", n)
+		t.Errorf("counted %d phases, want none", n)
 	}
 }
 
@@ -413,7 +413,7 @@ func (f *function) forbidReplicas(message string) {
 	if err := errors.Join(cluster.Create(f.t.Context(), policy), cluster.Create(f.t.Context(), binding)); err != nil {
 		f.t.Fatal(err)
 	}
-	eventually(f.t, "the policy is in force", func() bool {
+	eventually(f.t, "policy in force", func() bool {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"}}
 		err := cluster.SubResource("scale").Patch(f.t.Context(), d, fromZero, client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), message)
@@ -485,7 +485,7 @@ func TestStoppedWhileWaking(t *testing.T) {
 		t.Errorf("error %q", got)
 	}
 	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); n != 0 || f.failures.Load() != 0 || f.replicas() != 0 {
-		t.Errorf("%v wakes have failed, of which %d were told, and there are %d replicas", n, f.failures.Load(), f.replicas())
+		t.Errorf("%v wakes have failed, %d reported, %d replicas", n, f.failures.Load(), f.replicas())
 	}
 }
 
@@ -511,6 +511,6 @@ func TestTimeout(t *testing.T) {
 	eventually(t, "OnFailure called", func() bool { return f.failures.Load() == 1 })
 	cancel()
 	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); n != 1 || f.replicas() != 1 {
-		t.Errorf("%v wakes have failed, and there are %d replicas", n, f.replicas())
+		t.Errorf("%v wakes have failed, %d replicas", n, f.replicas())
 	}
 }
