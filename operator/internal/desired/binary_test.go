@@ -41,7 +41,7 @@ func TestStrategy(t *testing.T) {
 	}
 }
 
-// An order contains the source, its modules and the limits of the init container.
+// An order contains the source, the module settings and the limits of the init container.
 func TestOrder(t *testing.T) {
 	fn := function(everyField)
 	want := buildapi.Order{

@@ -158,9 +158,9 @@ func TestClassWithInvalidSelector(t *testing.T) {
 	})
 }
 
-// A new default class, and each change of it, is rolled out to its few functions one after another,
-// and the class reports the progress. Functions in other namespaces do not change. No function
-// changes when the class is deleted.
+// A new default class, and each change of it, is rolled out to the functions one after another if
+// they are few, and the class reports the progress. Functions in other namespaces do not change. No
+// function changes when the class is deleted.
 func TestStagedRollout(t *testing.T) {
 	namespace := apiservertest.NewNamespace(t, cluster)
 	relabel(t, namespace, "rollouts")

@@ -44,7 +44,7 @@ func forbid(t *testing.T, namespace string, kind corev1.ResourceName) *corev1.Re
 	if err := cluster.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // set by a controller in a cluster
+	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // as a controller does
 	if err := cluster.Status().Update(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestSchemaRefuses(t *testing.T) {
 }
 
 // The schema rejects as many errors as possible, with a message. Functions that it accepts can be
-// decoded: one that cannot would prevent a list from being decoded.
+// decoded.
 func TestSchemaRefusesFields(t *testing.T) {
 	for name, test := range map[string]struct{ spec, want string }{
 		"Reserved":           {`{"env":[{"name":"SERVER_PORT","value":"1"}]}`, "this variable is set by Goless"},
