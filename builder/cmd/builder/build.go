@@ -23,7 +23,7 @@ const buildExample = `  # write the program hello-world
   # build and serve it
   builder build --output-binary /tmp/server handler.go && SERVER_PORT=8080 /tmp/server
 
-  # as the init container of a function does
+  # build as the init container of a function does
   builder build --output-binary /function/server --report /dev/termination-log /source/handler.go`
 
 func newBuild(s streams, environ []string) *cobra.Command {
@@ -33,9 +33,10 @@ func newBuild(s streams, environ []string) *cobra.Command {
 		Short: "Compile Functions into static binaries",
 		Long: `Compile Functions into static binaries.
 
-The compiler is the one of the image, or the go command in PATH. Findings of go
-vet are printed as warnings. Another warning is printed if a process of the
-compiler used more memory than clusters allow by default.
+In the builder image, the compiler of the image is used, and elsewhere the go
+command in PATH. Findings of go vet are printed as warnings. Another warning is
+printed if a process of the compiler used more memory than clusters allow by
+default.
 
 The exit code is 0 on success, 1 for errors in a source and 2 for other errors.
 With --report it is 0 on success, 10 for a compile error, 11 for a timeout, 12
@@ -47,7 +48,7 @@ large, and 20 for other errors.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
 	}
 	b.addFlag(cmd)
-	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory or ends with / (default: the name of the Function, followed by .bin if a directory has that name)")
+	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file` or, if that is a directory or ends with /, into that directory (default: the name of the Function, with .bin appended if a directory has that name)")
 	cmd.Flags().StringVar(&b.report, "report", "", "write the result of the build to `file` as JSON")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m in an image with a build cache, otherwise 5m)")
 	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")

@@ -18,10 +18,10 @@ import (
 const deployExample = `  # apply a file, and wait until its Functions serve
   builder deploy hello.yaml
 
-  # the Go module in this directory
+  # deploy the Go module in this directory
   builder deploy --namespace shop .
 
-  # annotate the lines of a pull request with errors
+  # add errors as annotations to the lines of a pull request
   builder deploy -o github functions.yaml`
 
 func newDeploy(s streams) *cobra.Command {
@@ -34,11 +34,11 @@ applied, as kubectl apply does. Other sources are converted to a Function, as
 builder pack does.
 
 The progress is printed, and errors in the source with their positions in FILE.
-The exit code is 0 if each function serves its new version, and all endpoints of
-its Service are pods of that version; or if it is asleep or stopped, as FILE
-specifies. It is 1 if a Function is rejected, does not compile, or exits after it
-starts. It is 2 for other errors, and after the timeout. If the exit code is not
-0, the previous version continues to serve.
+The exit code is 0 if each function either serves its new version, with no other
+pods behind its Service, or is asleep or stopped as FILE specifies. It is 1 if a
+Function is rejected, does not compile, or exits after it has started. It is 2
+for other errors, and after the timeout. If the exit code is not 0, the previous
+version continues to serve.
 
 The command uses kubectl, with its kubeconfig and credentials.`,
 		Example:           deployExample,

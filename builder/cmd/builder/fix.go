@@ -30,7 +30,7 @@ const fixExample = `  # add a missing import, such as for fmt.Println
   # show changes for all files of a module; the exit code is 1 if there are any
   builder fix -d .
 
-  # from an editor
+  # fix standard input, as an editor does
   builder fix - < handler.go`
 
 func newFix(s streams, environ []string) *cobra.Command {
@@ -39,12 +39,12 @@ func newFix(s streams, environ []string) *cobra.Command {
 		Use:   "fix FILE...",
 		Short: "Add missing imports, remove unused ones, and format",
 		Long: `Add missing imports, remove unused ones, and format the Go files of Functions in
-place, also in YAML and txtar, whose other text does not change. Standard input
-is written to standard output.
+place. In YAML and txtar, only the Go files change. Standard input is written to
+standard output.
 
-Packages are searched in the standard library. If there is a go.mod, its module
-and the required modules in the module cache are searched too. The command
-downloads nothing. For a new dependency use builder tidy.`,
+Packages to import are looked up in the standard library and, if there is a
+go.mod, in its module and in the required modules that are in the module cache.
+The command downloads nothing. To add a dependency, use builder tidy.`,
 		Example:           fixExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,

@@ -9,10 +9,10 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-const getExample = `  # the latest version of a module, for the Go module in this directory
+const getExample = `  # add the latest version of a module to the Go module in this directory
   builder get github.com/google/uuid
 
-  # a specific version, in YAML
+  # add a specific version, in YAML
   builder get github.com/google/uuid@v1.6.0 hello.yaml
 
   # remove it
@@ -26,8 +26,8 @@ func newGet(s streams, environ []string) *cobra.Command {
 		Long: `Add a module to a Function's go.mod and go.sum, or change its version, as go get
 does. In YAML and txtar the files are written into the source, and the other text
 does not change. For a Go file they are written to its directory. The default of
-FILE is the current directory. Modules are fetched as the go command of this
-machine does.
+FILE is the current directory. Modules are fetched with the settings of the go
+command on this machine, such as GOPROXY.
 
 If the source already imports the packages, use builder tidy.`,
 		Example: getExample,

@@ -14,10 +14,10 @@ import (
 const logsExample = `  # print the logs of all pods of a function
   builder logs hello
 
-  # follow the logs, also of new pods
+  # follow the logs, including those of new pods
   builder logs hello --follow --namespace shop
 
-  # as JSON, for other tools
+  # print the logs as JSON, for other tools
   builder logs hello | jq 'select(.level == "error")'`
 
 func newLogs(s streams) *cobra.Command {

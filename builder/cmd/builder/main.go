@@ -78,10 +78,11 @@ func (s streams) problemf(text string, args ...any) {
 const rootLong = `Check, build, run, test and deploy the Go source of Functions.
 
 FILE is Go source, a txtar archive of several files, the directory of a Go
-module or package, or YAML with any number of Functions, whatever its name. A
-package in a module includes the packages of that module that it imports. Use -
-for standard input. Positions in messages refer to FILE, so that editors can
-open them.
+module or package, or YAML with any number of Functions. A file whose extension
+is not .go, .txtar, .yaml, .yml or .json is recognized by its content. A package
+in a module includes the packages of that module that it imports. Use - for
+standard input. Positions in messages refer to FILE, so that editors can open
+them.
 
 The exit code is 0 on success, 1 for errors in a source, and 2 if a file cannot
 be read or written or the arguments are invalid.`

@@ -16,10 +16,10 @@ import (
 	"goless.io/builder/internal/template"
 )
 
-const newExample = `  # a function that serves HTTP requests, in the directory hello
+const newExample = `  # create a function that serves HTTP requests, in the directory hello
   builder new hello
 
-  # a JSON API
+  # create a JSON API
   builder new orders --template json
 
   # test it and run it
@@ -36,7 +36,7 @@ templates are:
   http         a handler that responds to a request
   json         a JSON API, with routes by method and path
   cloudevents  a handler of events, as triggers send them
-  html         a page from a template, and files, all embedded`,
+  html         an HTML page from a template, with static files, all embedded in the binary`,
 		Example: newExample,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return begin(s, args[0], from) },

@@ -13,7 +13,7 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-const packExample = `  # the Go module in the directory hello
+const packExample = `  # convert the Go module in the directory hello
   builder pack ./hello > hello.yaml
 
   # apply it at once

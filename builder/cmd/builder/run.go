@@ -25,13 +25,13 @@ const (
 	defaultAdminPort = 9090
 )
 
-const runExample = `  # serve a Function at its serverPort, and reload it on save
+const runExample = `  # serve a Function on its serverPort, and reload it on save
   builder run hello.yaml
 
-  # serve a Go module at other ports
+  # serve a Go module on other ports
   builder run --port 3000 --admin-port 3001 .
 
-  # set a variable that a Secret contains in the cluster
+  # set a variable that comes from a Secret in the cluster
   TOKEN=secret builder run hello.yaml`
 
 func newRun(s streams, environ []string) *cobra.Command {
@@ -39,18 +39,19 @@ func newRun(s streams, environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Serve a Function on this machine, and reload it on save",
-		Long: `Serve a Function on this machine, with the pipeline and the runtime of the
-cluster. When FILE or a file of the directory is saved and compiles, the new
-version replaces the running one: new requests wait until the running requests
-finish, at most 10 seconds or DRAIN_TIMEOUT. Until then the old version serves.
+		Long: `Serve a Function on this machine. It is validated and compiled as in the cluster,
+and runs with the same runtime. When FILE or a file of the directory is saved, it
+is compiled, and the old version serves until that succeeds. Then the old version
+finishes its running requests, for at most DRAIN_TIMEOUT (default 10 seconds),
+while new requests wait for the new version.
 
 A function that exits is restarted after 1 second, then after longer delays of at
 most 30 seconds. While no version runs, because it exited or does not compile,
 requests and probes receive 503 with the error. A change of spec.serverPort
 changes the port, unless --port is set.
 
-The function has the variables of this environment, and those of spec.env that
-are not set in it. Ctrl-C stops the function.`,
+The function inherits the environment of this command. Variables of spec.env are
+added unless they are already set. Ctrl-C stops the function.`,
 		Example:           runExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,

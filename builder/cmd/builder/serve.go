@@ -22,10 +22,10 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-const serveExample = `  # as deploy/ does in the cluster
+const serveExample = `  # serve as deploy/ does in the cluster
   builder serve --listen :8443 --seed-file /etc/goless/build/seed --store /var/lib/goless
 
-  # on this machine
+  # serve on this machine
   head -c 32 /dev/urandom > seed && builder serve --seed-file seed --store ./store --allow-unconfined`
 
 func newServe(s streams, environ []string) *cobra.Command {
@@ -33,13 +33,13 @@ func newServe(s streams, environ []string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the build service of a cluster",
-		Long: `Run the build service of a cluster. The operator orders binaries, and the pods of
-functions fetch them, over HTTPS.
+		Long: `Run the build service of a cluster. The operator requests builds, and the pods of
+functions fetch the binaries, over HTTPS.
 
 Replicas and the operator share only a seed of 32 random bytes. Results are kept on
 disk until the process ends; when the store is full, the least recently used are
-removed. Memory and time of each build are limited as in the container that builds
-in a pod.
+removed. The memory and the time of each build are limited as with the build
+strategy InPod.
 
 The compiler can access only its own files, and never the seed. This requires the
 toolchain of the builder's image and a kernel with Landlock. Without them the
@@ -50,16 +50,16 @@ if you trust all sources.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&v.listen, "listen", "localhost:8443", "`address` to listen on")
-	cmd.Flags().StringVar(&v.metrics, "metrics-listen", "", "`address` to listen on for Prometheus, in plain HTTP")
-	cmd.Flags().StringVar(&v.probes, "probe-listen", "", "`address` to listen on for the kubelet's probes, /healthz and /readyz, in plain HTTP")
+	cmd.Flags().StringVar(&v.metrics, "metrics-listen", "", "`address` for Prometheus metrics, over plain HTTP")
+	cmd.Flags().StringVar(&v.probes, "probe-listen", "", "`address` for the kubelet's probes, /healthz and /readyz, over plain HTTP")
 	cmd.Flags().StringVar(&v.seed, "seed-file", "", "`file` of 32 random bytes, from which all keys are derived")
 	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and builds, used by this process only; files of an earlier process are removed")
-	cmd.Flags().Int64Var(&v.storeSize, "store-size", buildservice.DefaultStoreSize>>20, "size of the results in the store, in `MiB`")
-	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", buildservice.DefaultDependenciesSize>>20, "maximum size of the modules and packages that the store caches for later builds of the same namespace, in `MiB`; 0 disables the cache")
-	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "maximum number of concurrent builds, each with an equal share of the processors; the last slot is reserved for namespaces that build rarely (default: the number of processors plus one)")
-	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", buildservice.DefaultMaxTimeout, "maximum timeout of a build, for all orders")
-	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", buildservice.DefaultMemory>>20, "maximum memory of a build, in `MiB`, for all orders; go vet uses up to 256 in addition")
-	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` that resolves to all replicas, which divide the builds among them")
+	cmd.Flags().Int64Var(&v.storeSize, "store-size", buildservice.DefaultStoreSize>>20, "maximum size of the results in the store, in `MiB`")
+	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", buildservice.DefaultDependenciesSize>>20, "maximum size of the modules and packages that are cached for later builds of the same namespace, in `MiB`; 0 disables the cache")
+	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "maximum number of concurrent builds, each with an equal share of the processors; one slot is reserved for short builds of namespaces with little recent build time (default: the number of processors plus one)")
+	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", buildservice.DefaultMaxTimeout, "upper limit of the timeout of each build, whatever its Function sets")
+	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", buildservice.DefaultMemory>>20, "upper limit of the memory of each build, in `MiB`, whatever its Function sets; go vet may use up to 256 MiB in addition")
+	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` that resolves to all replicas, which share the builds")
 	cmd.Flags().BoolVar(&v.allowUnconfined, "allow-unconfined", false, "build even if the compiler cannot be confined; a source can then read the seed and all other files of this process")
 	for _, required := range []string{"seed-file", "store"} {
 		_ = cmd.MarkFlagRequired(required) // it is a flag

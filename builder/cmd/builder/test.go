@@ -14,13 +14,13 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-const testExample = `  # the _test.go files of a Function
+const testExample = `  # run the _test.go files of a Function
   builder test hello.yaml
 
-  # some of them, with their output and the coverage
+  # run some of them, with their output and the coverage
   builder test -run TestHandler/empty -v -cover .
 
-  # all of them ten times, with the race detector, which needs a C compiler
+  # run all of them ten times, with the race detector, which needs a C compiler
   builder test -race -count 10 .`
 
 func newTest(s streams, environ []string) *cobra.Command {

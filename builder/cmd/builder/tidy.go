@@ -21,7 +21,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-const tidyExample = `  # after importing a module
+const tidyExample = `  # update go.mod and go.sum after importing a module
   builder tidy hello.yaml
 
   # download only from a company proxy
@@ -36,7 +36,7 @@ func newTidy(s streams, environ []string) *cobra.Command {
 In YAML and txtar the files are written into the source, and the other text does
 not change. For a Go file they are written to its directory. Each change of go.mod
 is printed. No files are written for a source that needs none. Modules are fetched
-as the go command of this machine does.`,
+with the settings of the go command on this machine, such as GOPROXY.`,
 		Example:           tidyExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,

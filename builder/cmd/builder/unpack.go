@@ -17,7 +17,7 @@ import (
 const unpackExample = `  # edit a Function as a Go module
   builder unpack hello.yaml ./hello
 
-  # every Function of the cluster, one directory each
+  # extract every Function of the cluster, one directory each
   kubectl get functions -o yaml | builder unpack - ./functions`
 
 func newUnpack(s streams) *cobra.Command {

@@ -10,19 +10,19 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-const validateExample = `  # one file: Go, txtar or YAML
+const validateExample = `  # check one file: Go, txtar or YAML
   builder validate handler.go
 
-  # a Go module
+  # check a Go module
   builder validate .
 
-  # all Functions of a directory
+  # check all Functions of a directory
   builder validate deploy/*.yaml
 
-  # the Functions of the cluster
+  # check the Functions of the cluster
   kubectl get functions -o yaml | builder validate -
 
-  # annotate the lines of a pull request
+  # add errors as annotations to the lines of a pull request
   builder validate -o github functions/*.yaml`
 
 func newValidate(s streams) *cobra.Command {
@@ -34,13 +34,13 @@ func newValidate(s streams) *cobra.Command {
 
 The operator performs the same check before it builds a Function: syntax, packages,
 imports, go.mod, and the signature of Handler. YAML is also checked against the
-schema of Functions: unknown fields, values of a wrong type or size, and values
-that exclude each other. Triggers and FunctionClasses are checked against their
-schemas. The check takes milliseconds. It does not know the settings of a cluster,
-and warns about values that the default settings reject.
+schema of Functions: unknown fields, values of a wrong type or size, and mutually
+exclusive values. Triggers and FunctionClasses are checked against their schemas.
+The check takes milliseconds. It does not know the settings of a cluster, and
+warns about values that the default settings reject.
 
-A single FILE must contain an object to check. Of several, those without one are
-reported as a note.`,
+If there is only one FILE, it must contain an object to check. If there are
+several, a FILE without one is only mentioned in a note.`,
 		Example:           validateExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,

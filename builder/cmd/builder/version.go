@@ -17,8 +17,8 @@ var version, commit = "devel", ""
 func newVersion(environ []string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of the builder, of the Go that compiles functions, and of their runtime",
-		Example: `  # equal versions build equal binaries from equal sources
+		Short: "Print the versions of the builder, of the Go toolchain that compiles functions, and of the runtime of functions",
+		Example: `  # the same versions build identical binaries from identical sources
   builder version`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return printVersion(cmd, environ) },

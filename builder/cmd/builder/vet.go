@@ -13,10 +13,10 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-const vetExample = `  # one file: Go, txtar or YAML
+const vetExample = `  # check one file: Go, txtar or YAML
   builder vet hello.yaml
 
-  # annotate the lines of a pull request
+  # add findings as annotations to the lines of a pull request
   builder vet -o github .`
 
 func newVet(s streams, environ []string) *cobra.Command {
