@@ -47,8 +47,8 @@ while new requests wait for the new version.
 
 A function that exits is restarted after 1 second, then after longer delays of at
 most 30 seconds. While no version runs, because it exited or does not compile,
-requests and probes receive 503 with the error. A change of spec.serverPort
-changes the port, unless --port is set.
+requests and probes receive 503 with the error. If
+spec.serverPort changes, the port changes too, unless --port is set.
 
 The function inherits the environment of this command. Variables of spec.env are
 added unless they are already set. Ctrl-C stops the function.`,

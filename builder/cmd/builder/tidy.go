@@ -34,7 +34,7 @@ func newTidy(s streams, environ []string) *cobra.Command {
 		Short: "Write the go.mod and go.sum that a Function's imports need",
 		Long: `Write the go.mod and go.sum that a Function's imports need, as go mod tidy does.
 In YAML and txtar the files are written into the source, and the other text does
-not change. For a Go file they are written to its directory. Each change of go.mod
+not change. For a Go file they are written to its directory. Each change to go.mod
 is printed. No files are written for a source that needs none. Modules are fetched
 with the settings of the go command on this machine, such as GOPROXY.`,
 		Example:           tidyExample,
