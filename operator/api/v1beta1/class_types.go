@@ -9,8 +9,8 @@ import (
 // Its value is true.
 const DefaultClassAnnotation = "functionclass.goless.io/is-default-class"
 
-// ConditionDefaultConflict is the condition type of a FunctionClass that is a default class of some
-// namespaces together with another class. The condition exists only while it is True.
+// ConditionDefaultConflict is True for a FunctionClass while another class is also a default class
+// of some of its namespaces. The condition is absent otherwise.
 const ConditionDefaultConflict = "DefaultConflict"
 
 // ReasonSeveralDefaults is the reason of ConditionDefaultConflict.
@@ -141,8 +141,8 @@ type FunctionClassSpec struct {
 	// +optional
 	Resources Resources `json:"resources,omitzero"`
 
-	// maxResources are the maximum of spec.resources of a Function. An amount that is not set
-	// defaults to the cluster settings.
+	// maxResources limits spec.resources of a Function. An amount that is not set defaults to the
+	// cluster settings.
 	// +optional
 	MaxResources Amounts `json:"maxResources,omitzero"`
 
@@ -185,8 +185,8 @@ type ClassBuild struct {
 	// +optional
 	Resources Resources `json:"resources,omitzero"`
 
-	// maxResources are the maximum of spec.build.resources of a Function. An amount that is not set
-	// defaults to the cluster settings.
+	// maxResources limits spec.build.resources of a Function. An amount that is not set defaults to
+	// the cluster settings.
 	// +optional
 	MaxResources Amounts `json:"maxResources,omitzero"`
 

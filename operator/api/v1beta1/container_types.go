@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// EnvVar is an environment variable of the function. It has the fields of a container's variable
-// that do not reach beyond the namespace of the Function.
+// EnvVar is an environment variable of the function. It supports a subset of the sources of a
+// container's environment variable: ConfigMaps and Secrets in the namespace of the Function, and
+// fields of the pod.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.valueFrom) || !has(self.value) || self.value.size() == 0",message="give value or valueFrom, not both"
 type EnvVar struct {
@@ -40,15 +41,15 @@ type EnvVar struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.configMapKeyRef), has(self.secretKeyRef), has(self.fieldRef)].filter(given, given).size() == 1",message="give exactly one of configMapKeyRef, secretKeyRef and fieldRef"
 type EnvVarSource struct {
-	// configMapKeyRef selects a key of a ConfigMap in the namespace of the Function. A changed
-	// value rolls out new pods.
+	// configMapKeyRef selects a key of a ConfigMap in the namespace of the Function. A change of
+	// the value triggers a rollout.
 	// +optional
 	ConfigMapKeyRef *KeyRef `json:"configMapKeyRef,omitempty"`
 
-	// secretKeyRef selects a key of a Secret in the namespace of the Function. A changed value
-	// reaches new pods only: to replace the running pods, run "kubectl rollout restart
-	// deployment/NAME" with the name of the Function. With the setting watchSecrets, a changed
-	// value rolls out new pods.
+	// secretKeyRef selects a key of a Secret in the namespace of the Function. A change of the
+	// value reaches only new pods; to replace the running pods, run "kubectl rollout restart
+	// deployment/NAME" with the name of the Function. With the setting watchSecrets, a change of
+	// the value triggers a rollout.
 	// +optional
 	SecretKeyRef *KeyRef `json:"secretKeyRef,omitempty"`
 
@@ -98,13 +99,13 @@ type EnvFromSource struct {
 	Prefix string `json:"prefix,omitempty"`
 
 	// configMapRef selects a ConfigMap in the namespace of the Function. A change of the ConfigMap
-	// rolls out new pods.
+	// triggers a rollout.
 	// +optional
 	ConfigMapRef *ObjectRef `json:"configMapRef,omitempty"`
 
-	// secretRef selects a Secret in the namespace of the Function. A change reaches new pods only:
+	// secretRef selects a Secret in the namespace of the Function. A change reaches only new pods;
 	// to replace the running pods, run "kubectl rollout restart deployment/NAME" with the name of
-	// the Function. With the setting watchSecrets, a change rolls out new pods.
+	// the Function. With the setting watchSecrets, a change triggers a rollout.
 	// +optional
 	SecretRef *ObjectRef `json:"secretRef,omitempty"`
 }

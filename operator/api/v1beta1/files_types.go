@@ -17,7 +17,7 @@ type File struct {
 	Name string `json:"name"`
 
 	// configMap selects a ConfigMap in the namespace of the Function. A change of a selected key
-	// rolls out new pods.
+	// triggers a rollout.
 	// +optional
 	ConfigMap *FileSource `json:"configMap,omitempty"`
 

@@ -43,7 +43,7 @@ type Function struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the desired state. A change rolls out new pods, except for a change of service,
+	// spec is the desired state. A change triggers a rollout, except for a change of service,
 	// appProtocol, replicas, scaling, revisionHistoryLimit or progressDeadlineSeconds. The old pods
 	// serve until the new ones are ready.
 	// +required
@@ -59,8 +59,8 @@ type Function struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountToken) || has(self.serviceAccountName)",message="serviceAccountToken requires serviceAccountName",fieldPath=".serviceAccountToken"
 type FunctionSpec struct {
-	// Unreadable is the error for a stored spec that does not match the schema; the rest of the
-	// spec is empty then. See Function.UnmarshalJSON.
+	// Unreadable is the error for a stored spec that does not match the schema. In that case, the
+	// rest of the spec is empty. See Function.UnmarshalJSON.
 	Unreadable string `json:"-"`
 
 	// Summary replaces function where the operator does not keep the source in memory. It is nil
@@ -120,9 +120,9 @@ type FunctionSpec struct {
 	ServerPort int32 `json:"serverPort,omitempty"`
 
 	// appProtocol is the application protocol of the Service port, for gateways and service meshes:
-	// http, or kubernetes.io/h2c for HTTP/2 without TLS, which gRPC requires. Default: none, and
-	// gateways and meshes choose a protocol. The function accepts both protocols regardless of this
-	// field.
+	// http, or kubernetes.io/h2c for HTTP/2 without TLS, which gRPC requires. Default: none
+	// (gateways and meshes choose a protocol). The function accepts both protocols regardless of
+	// this field.
 	// +optional
 	// +kubebuilder:validation:Enum=http;kubernetes.io/h2c
 	AppProtocol string `json:"appProtocol,omitempty"`
@@ -139,13 +139,13 @@ type FunctionSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// scaling adjusts the number of replicas to the load, down to zero for an idle function.
-	// Default: none, and the function has a fixed number of replicas.
+	// Default: none (the number of replicas is fixed).
 	// +optional
 	Scaling *Scaling `json:"scaling,omitempty"`
 
 	// env is the list of environment variables of the function, as in a container. Maximum: 256.
-	// The build does not receive them. A change rolls out new pods. A changed value in a referenced
-	// ConfigMap does so too, at most once every 10 seconds (setting referencePause).
+	// The build does not receive them. A change triggers a rollout. So does a change of a value in
+	// a referenced ConfigMap, at most once every 10 seconds (setting referencePause).
 	//
 	// Do not set DRAIN_TIMEOUT; use drainSeconds. If env sets DRAIN_DELAY or DRAIN_TIMEOUT, a
 	// terminating pod that does not exit is killed only after one hour, or after two hours if env
@@ -158,8 +158,8 @@ type FunctionSpec struct {
 
 	// envFrom creates environment variables from ConfigMaps and Secrets, as in a container.
 	// Maximum: 32. If several entries define a variable, the last one wins, and env overrides all
-	// of them. It cannot set DRAIN_DELAY and DRAIN_TIMEOUT; use env. The build does not receive the
-	// variables.
+	// of them. It cannot set DRAIN_DELAY (use env) or DRAIN_TIMEOUT (use drainSeconds). The build
+	// does not receive the variables.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -175,7 +175,7 @@ type FunctionSpec struct {
 
 	// scratch mounts a writable directory at /tmp, for example for multipart/form-data uploads that
 	// do not fit into memory. Each pod has its own directory, which is empty at the start. Default:
-	// none, and the function cannot write files.
+	// none (the function cannot write files).
 	// +optional
 	Scratch *Scratch `json:"scratch,omitempty"`
 

@@ -1,8 +1,8 @@
 package v1beta1
 
 // Modules configures where the modules of a go.mod come from. The fields from goProxy to noProxy
-// are environment variables of the go command and have its meanings and defaults. Only the compile
-// of a source with a go.mod receives them. They are visible to anyone who can view pods: do not put
+// are environment variables of the go command and have the same meanings and defaults. Only builds
+// of sources with a go.mod receive them. They are visible to anyone who can view pods: do not put
 // passwords into them.
 type Modules struct {
 	// goProxy is GOPROXY. It must not contain a file: URL. The value off rejects every source that
@@ -15,13 +15,14 @@ type Modules struct {
 	// +optional
 	GoProxy string `json:"goProxy,omitempty"`
 
-	// goPrivate is GOPRIVATE. Matching modules bypass goProxy, which works only for hosts that name
-	// a module proxy in a go-import meta tag. List other private modules in goNoSumDB instead.
+	// goPrivate is GOPRIVATE. Matching modules are fetched without goProxy. That works only if the
+	// host of the module names a module proxy in a go-import meta tag. List other private modules
+	// in goNoSumDB instead.
 	// +optional
 	GoPrivate string `json:"goPrivate,omitempty"`
 
-	// goNoProxy is GONOPROXY. Matching modules bypass goProxy, with the same restriction as for
-	// goPrivate.
+	// goNoProxy is GONOPROXY. Matching modules are fetched without goProxy, with the same
+	// restriction as for goPrivate.
 	// +optional
 	GoNoProxy string `json:"goNoProxy,omitempty"`
 

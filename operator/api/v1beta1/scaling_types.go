@@ -21,12 +21,12 @@ const TimeoutAnnotation = "goless.io/timeout"
 
 // Annotations on the EndpointSlices of the activator. The activator reports to the operator with them.
 const (
-	// WakeFailedAnnotation is the reason why the last wake of the function failed. It is removed
+	// WakeFailedAnnotation is the reason why the last wake-up of the function failed. It is removed
 	// when a pod of the function is ready.
 	WakeFailedAnnotation = "goless.io/wake-failed"
 
 	// StaysAwakeAnnotation is the reason why the activator cannot determine how long the pods of
-	// the function have been idle. It is removed when the activator can.
+	// the function have been idle. It is removed when the activator can determine it again.
 	StaysAwakeAnnotation = "goless.io/stays-awake"
 )
 
@@ -49,10 +49,10 @@ type Scaling struct {
 	// after sleepAfter without a request it is scaled to zero, and the next request waits until a
 	// pod is ready.
 	//
-	// Requests to a sleeping function come from the pods of goless-activator, so that a
-	// NetworkPolicy cannot restrict which clients call it. Keep min at 1 or more if a NetworkPolicy
-	// restricts clients. If a NetworkPolicy does not allow the activator to connect to port 9090,
-	// the function stays awake and Degraded is True with reason CannotSleep.
+	// Requests to a sleeping function come from the pods of goless-activator, so a NetworkPolicy
+	// cannot restrict which clients call it. Keep min at 1 or more if a NetworkPolicy restricts
+	// clients. If a NetworkPolicy does not allow the activator to connect to port 9090, the
+	// function stays awake and Degraded is True with reason CannotSleep.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Min *int32 `json:"min,omitempty"`

@@ -17,7 +17,7 @@ const (
 	ConditionBuilt = "Built"
 
 	// ConditionAvailable is True when any revision serves requests, or when the function sleeps and
-	// a request would wake it. It is False after a failed wake, until a pod is ready.
+	// a request would wake it. It is False after a failed wake-up, until a pod is ready.
 	ConditionAvailable = "Available"
 
 	// ConditionReconciling is True while the operator or the cluster works towards Ready or towards
@@ -103,8 +103,8 @@ const (
 	ReasonAutoscalerFailed = "AutoscalerFailed"
 
 	// ReasonAutoscalerConflict is the reason of Degraded when a HorizontalPodAutoscaler of another
-	// owner scales the Deployment of the function. The operator does not change the number of
-	// replicas then.
+	// owner scales the Deployment of the function. In that case, the operator does not change the
+	// number of replicas.
 	ReasonAutoscalerConflict = "AutoscalerConflict"
 
 	// ReasonSourceNotStored is the reason of Degraded when the ConfigMap of the source is missing
@@ -112,7 +112,7 @@ const (
 	ReasonSourceNotStored = "SourceNotStored"
 
 	// ReasonReferenceUnreadable is the reason of Degraded when the operator cannot read a ConfigMap
-	// or Secret that env or envFrom refers to, so that changes of it are not rolled out.
+	// or Secret that env or envFrom refers to, so changes to it are not rolled out.
 	ReasonReferenceUnreadable = "ReferenceUnreadable"
 
 	// ReasonCannotSleep is the reason of Degraded when a function that may sleep stays awake
@@ -124,8 +124,8 @@ const (
 	ReasonCleanupFailed = "CleanupFailed"
 
 	// ReasonNotOwned is the reason of Ready when an object with a name that the function needs
-	// belongs to another owner. It is the reason of Available, which is Unknown then, while such an
-	// object serves requests.
+	// belongs to another owner. While such an object serves requests, it is also the reason of
+	// Available, which is Unknown.
 	ReasonNotOwned = "NotOwned"
 
 	// ReasonServiceConflict is ReasonNotOwned for the Service.
@@ -143,8 +143,9 @@ type FunctionStatus struct {
 	// Stalled and Degraded while they are True.
 	//
 	// Ready has these reasons:
-	//   - True: Serving, Asleep, Stopped. Ready stays True while the number of replicas changes;
-	//     Reconciling is True then, with reason Scaling, unless the function falls asleep or wakes.
+	//   - True: Serving, Asleep, Stopped. Ready stays True while the number of replicas changes; in
+	//     that time, Reconciling is True with reason Scaling, unless the function falls asleep or
+	//     wakes.
 	//   - False, in progress or retried: Building, RollingOut, NoActivator, WakeFailed,
 	//     ApplyFailed, BuildFailed.
 	//   - False, and Stalled is True with a message about what to change: InvalidSource,
@@ -213,17 +214,19 @@ type Address struct {
 
 // BuildStatus is the result of a build.
 type BuildStatus struct {
-	// revision is the revision that was compiled. It is empty if the source was rejected before.
+	// revision is the revision that was compiled. It is empty if the source was rejected before it
+	// was compiled.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// diagnostics are the errors in the source, at the positions of the source.
+	// diagnostics are the errors in the source, with their positions in it.
 	// +optional
 	// +listType=atomic
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 
 	// warnings are the findings of go vet in a source that compiles, and the modules for which the
-	// build selects another version than go.mod requires. They do not prevent a rollout.
+	// build selects a different version from the one that go.mod requires. They do not prevent a
+	// rollout.
 	// +optional
 	// +listType=atomic
 	Warnings []Diagnostic `json:"warnings,omitempty"`

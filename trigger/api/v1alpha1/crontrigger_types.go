@@ -5,23 +5,23 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // CronTrigger calls a Function on a schedule. It creates a CronJob of the same name; each pod of
 // the CronJob makes one call.
 //
-// A call is a CloudEvent of type io.goless.cron.tick in the binary mode of HTTP. The header Ce-Id
-// is unique for each scheduled time and the same for all attempts of a call. The response
-// determines what happens next:
+// A call is a CloudEvent of type io.goless.cron.tick, sent over HTTP in binary content mode. The
+// header Ce-Id is unique for each scheduled time and the same for all attempts of a call. The
+// response determines what happens next:
 //   - 2xx: the call has succeeded.
 //   - No response, or status 404, 408, 409, 429 or 5xx: the call is retried with increasing
 //     delays, for 10 minutes.
 //   - Any other status: the call has failed and is not retried.
 //
-// An attempt times out after the timeout of the Function plus 70 seconds, in which a sleeping
-// function can wake, or after 1 hour if the Function has no timeout. Calls may overlap.
+// An attempt times out after the timeout of the Function plus 70 seconds (for a sleeping function
+// to wake up), or after 1 hour if the Function has no timeout. Calls may overlap.
 //
 // As with all CronJobs, a scheduled time may lead to two calls or to none. Two calls have the same
 // Ce-Id. The condition Delivered reports a call that was not made.
 //
 // The outcome of a call is the one that the container named deliver reports when it terminates.
 // Other containers of the pod, such as an injected sidecar, are ignored: if one of them is still
-// running then, the Job is deleted once the outcome is in the status.
+// running at that time, the Job is deleted once the outcome is in the status.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -121,7 +121,7 @@ type CronTriggerStatus struct {
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 
-	// lastSuccessfulTime is the time at which a call last succeeded.
+	// lastSuccessfulTime is the time when a call last succeeded.
 	// +optional
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
 
@@ -148,5 +148,5 @@ func (*CronTrigger) TriggerKind() string { return "CronTrigger" }
 // FunctionNames returns the name of the Function to call.
 func (t *CronTrigger) FunctionNames() []string { return []string{t.Spec.FunctionRef.Name} }
 
-// CommonStatus returns the part of the status that all kinds have.
+// CommonStatus returns the part of the status that is common to all triggers.
 func (t *CronTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }

@@ -102,7 +102,7 @@ type HTTPTriggerSpec struct {
 	Path string `json:"path,omitempty"`
 
 	// parentRefs are the Gateways that receive the requests. If it is set, the trigger creates an
-	// HTTPRoute, which requires the Gateway API. Default: none, and the trigger creates an Ingress.
+	// HTTPRoute, which requires the Gateway API. Default: none (the trigger creates an Ingress).
 	// Maximum: 8.
 	// +optional
 	// +listType=atomic
@@ -110,13 +110,13 @@ type HTTPTriggerSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	ParentRefs []ParentReference `json:"parentRefs,omitempty"`
 
-	// timeout is the maximum duration of a request, such as 30s or 1m30s, in timeouts.request of
-	// the HTTPRoute. It requires parentRefs. Default: the timeout of the slowest Function plus 70
-	// seconds, in which a sleeping function can wake, or no timeout if one of the Functions has the
-	// timeout 0s. Range: 1s to 2h, rounded up to whole seconds.
+	// timeout is the maximum duration of a request, such as 30s or 1m30s. It is set as
+	// timeouts.request in the rules of the HTTPRoute and requires parentRefs. Default: the longest
+	// timeout of the Functions plus 70 seconds (for a sleeping function to wake up), or no timeout
+	// if one of the Functions has the timeout 0s. Range: 1s to 2h, rounded up to whole seconds.
 	//
 	// The value 0s creates an HTTPRoute without timeouts, for Gateways that reject routes with that
-	// field. The default of the Gateway applies then.
+	// field. In that case, the default of the Gateway applies.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -232,5 +232,5 @@ func (t *HTTPTrigger) Shares() []Backend {
 	return t.Spec.Backends
 }
 
-// CommonStatus returns the part of the status that all kinds have.
+// CommonStatus returns the part of the status that is common to all triggers.
 func (t *HTTPTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }

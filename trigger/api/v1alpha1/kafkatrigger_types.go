@@ -6,21 +6,22 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // NAME-trigger, whose pod is a member of a consumer group.
 //
 // Each record is delivered at least once: its offset is committed when the function has responded
-// with 2xx, or when the record is stored in the dead letter or dropped. Records of the same
+// with 2xx, or when the record is stored in the dead-letter topic or dropped. Records of the same
 // partition are delivered one after the other.
 //
-// A record is sent as a CloudEvent of type io.goless.kafka.record in the binary mode of HTTP:
+// A record is sent as a CloudEvent of type io.goless.kafka.record, over HTTP in binary content
+// mode:
 //   - Ce-Id is TOPIC-TOPICID-PARTITION-OFFSET. It is the same for all attempts, and differs after
-//     the topic is deleted and recreated. Brokers before Kafka 3.1 have no topic IDs; Ce-Id is
-//     TOPIC-PARTITION-OFFSET then.
+//     the topic is deleted and recreated. Brokers before Kafka 3.1 have no topic IDs; with these
+//     brokers, Ce-Id is TOPIC-PARTITION-OFFSET.
 //   - Ce-Partitionkey is the key of the record. Ce-Kafkakeyencoding is text, or base64 if the key
 //     is not valid UTF-8.
 //   - Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset are the origin of the record.
 //   - Ce-Kafkatombstone is true if the record has no value.
 //   - The headers of the record are sent too.
 //
-// With spec.batch, a request contains records of the same partition, and of their headers only
-// Content-Type.
+// With spec.batch, a request contains several records of the same partition in batched content
+// mode. Of their headers, only Content-Type is sent, as the attribute datacontenttype.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -71,22 +72,24 @@ type KafkaTriggerSpec struct {
 	Topic string `json:"topic"`
 
 	// consumerGroup is the name of the consumer group. Default: goless_NAMESPACE_NAME of the
-	// trigger, or goless-NAMESPACE-NAME, the default of earlier releases, if only that group has
-	// committed offsets of the topic. Triggers of several clusters that use the same brokers need
-	// different names. Maximum: 255 characters.
+	// trigger. The default of earlier releases, goless-NAMESPACE-NAME, is used instead if only that
+	// group has committed offsets for the topic, or if the trigger is authorized to read that group
+	// but not the other. Triggers of several clusters that use the same brokers need different
+	// names. Maximum: 255 characters.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients may be members of the group, with the assignment
-	// strategy range, roundrobin or cooperative-sticky; they receive some of the partitions then.
+	// strategy range, roundrobin or cooperative-sticky. Such clients receive a part of the
+	// partitions.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	ConsumerGroup string `json:"consumerGroup,omitempty"`
 
-	// deadLetter is the topic to which records are written that the function does not accept. It
-	// must exist and differ from topic. Default: none, and onExhausted applies. Maximum: 249
-	// characters: letters, digits, '.', '_' and '-'.
+	// deadLetter is the dead-letter topic, for records that the function does not accept. It must
+	// exist and differ from topic. Default: none (onExhausted applies). Maximum: 249 characters:
+	// letters, digits, '.', '_' and '-'.
 	//
 	// The record keeps its key and headers and has the additional headers Goless-Reason,
 	// Goless-Source and Goless-Id. If it is too large for the topic, it is written without its
@@ -104,8 +107,8 @@ type KafkaTriggerSpec struct {
 	Authentication *KafkaAuthentication `json:"authentication,omitempty"`
 
 	// tls encrypts the connections and configures how the brokers are verified. Set it to {} to
-	// verify the brokers with public CA certificates. Default: none, and the connections are not
-	// encrypted.
+	// verify the brokers with public CA certificates. Default: none (the connections are not
+	// encrypted).
 	// +optional
 	TLS *StreamTLS `json:"tls,omitempty"`
 }
@@ -123,7 +126,7 @@ type KafkaAuthentication struct {
 	// +required
 	Mechanism KafkaMechanism `json:"mechanism"`
 
-	// insecure allows PLAIN without spec.tls, so that the password can be read on the network.
+	// insecure allows PLAIN without spec.tls. The password can then be intercepted on the network.
 	// Default: false.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
@@ -173,13 +176,13 @@ func (*KafkaTrigger) TriggerKind() string { return "KafkaTrigger" }
 // FunctionNames returns the name of the Function that receives the records.
 func (t *KafkaTrigger) FunctionNames() []string { return []string{t.Spec.FunctionRef.Name} }
 
-// CommonStatus returns the part of the status that all kinds have.
+// CommonStatus returns the part of the status that is common to all triggers.
 func (t *KafkaTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }
 
-// CommonSpec returns the part of the spec that all kinds have which consume a stream.
+// CommonSpec returns the part of the spec that is common to all stream triggers.
 func (t *KafkaTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
 
-// StreamStatus returns the part of the status that all kinds have which consume a stream.
+// StreamStatus returns the part of the status that is common to all stream triggers.
 func (t *KafkaTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.StreamTriggerStatus }
 
 // GroupNames returns the name of the consumer group. If the name is the default, it also returns

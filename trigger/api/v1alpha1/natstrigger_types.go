@@ -6,22 +6,23 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // NAME-trigger, whose pod receives the messages.
 //
 // With spec.stream, the messages come from a stream of JetStream and each is delivered at least
-// once: it is acknowledged when the function has responded with 2xx, or when it is stored in the
-// dead letter or dropped. Messages of the same subject are delivered one after the other.
+// once: it is acknowledged when the function has responded with 2xx, or when it is stored under the
+// dead-letter subject or dropped. Messages of the same subject are delivered one after the other.
 //
 // Without spec.stream, messages are delivered at most once. Messages are lost if they arrive while
 // the pod is not running, if they are not delivered when it terminates, or if they arrive while
 // more than 32 MiB are waiting.
 //
-// A message is sent as a CloudEvent of type io.goless.nats.message in the binary mode of HTTP:
+// A message is sent as a CloudEvent of type io.goless.nats.message, over HTTP in binary content
+// mode:
 //   - Ce-Id is STREAM/SEQUENCE/TIME for a message of a stream. TIME is when the stream stored the
 //     message, in nanoseconds. The ID is the same for all attempts, and differs after the stream
 //     is deleted and recreated. Without a stream, it is the header Nats-Msg-Id or a random ID.
 //   - Ce-Subject is the subject of the message.
 //   - The headers of the message are sent too, except those that begin with Nats-.
 //
-// With spec.batch, a request contains messages of different subjects, and of their headers only
-// Content-Type.
+// With spec.batch, a request contains several messages, possibly of different subjects, in batched
+// content mode. Of their headers, only Content-Type is sent, as the attribute datacontenttype.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -72,16 +73,16 @@ type NATSTriggerSpec struct {
 	Subject string `json:"subject"`
 
 	// stream is the name of the JetStream stream that contains the messages. It must exist.
-	// Default: none, and messages are delivered at most once.
+	// Default: none (messages are delivered at most once).
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[^\s.*>/\\]+$`
 	Stream string `json:"stream,omitempty"`
 
 	// consumer is the name of the durable consumer of the stream, or of the queue group if stream
-	// is not set. Default: goless_NAMESPACE_NAME of the trigger. For a stream it is
-	// goless-NAMESPACE-NAME, the default of earlier releases, if no consumer has the first name and
-	// one with the second name exists and does not belong to another trigger.
+	// is not set. Default: goless_NAMESPACE_NAME of the trigger. If stream is set and no consumer
+	// of that name exists, an existing consumer goless-NAMESPACE-NAME (the default of earlier
+	// releases) is used instead, unless it belongs to another trigger.
 	//
 	// A consumer that does not exist is created and begins with the first message of the stream. It
 	// is not deleted with the trigger. A consumer of another owner is used unchanged and must:
@@ -98,9 +99,9 @@ type NATSTriggerSpec struct {
 	// +kubebuilder:validation:Pattern=`^[^\s.*>/\\]+$`
 	Consumer string `json:"consumer,omitempty"`
 
-	// deadLetter is the subject to which messages are published that the function does not accept.
-	// A stream must contain the subject, because it acknowledges the message. It must not contain
-	// wildcards or match spec.subject. Default: none, and onExhausted applies. Maximum: 255
+	// deadLetter is the dead-letter subject, for messages that the function does not accept. It
+	// must belong to a JetStream stream, which acknowledges that a message is stored. It must not
+	// contain wildcards or match spec.subject. Default: none (onExhausted applies). Maximum: 255
 	// characters.
 	//
 	// The message has the additional headers Goless-Reason, Goless-Source, Goless-Id and
@@ -151,7 +152,7 @@ type NATSAuthentication struct {
 	// +optional
 	Token *SecretKey `json:"token,omitempty"`
 
-	// insecure allows a password or token without TLS, so that it can be read on the network.
+	// insecure allows a password or token without TLS. It can then be intercepted on the network.
 	// Default: false.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
@@ -187,13 +188,13 @@ func (*NATSTrigger) TriggerKind() string { return "NATSTrigger" }
 // FunctionNames returns the name of the Function that receives the messages.
 func (t *NATSTrigger) FunctionNames() []string { return []string{t.Spec.FunctionRef.Name} }
 
-// CommonStatus returns the part of the status that all kinds have.
+// CommonStatus returns the part of the status that is common to all triggers.
 func (t *NATSTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }
 
-// CommonSpec returns the part of the spec that all kinds have which consume a stream.
+// CommonSpec returns the part of the spec that is common to all stream triggers.
 func (t *NATSTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
 
-// StreamStatus returns the part of the status that all kinds have which consume a stream.
+// StreamStatus returns the part of the status that is common to all stream triggers.
 func (t *NATSTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.StreamTriggerStatus }
 
 // ConsumerName returns the name of the durable consumer or of the queue group. The separator cannot

@@ -6,7 +6,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Reasons of the condition Ready of a trigger that consumes a stream.
+// Reasons of the condition Ready of a stream trigger.
 const (
 	// ReasonConsumerNotReady means that the consumer pod cannot be created, has not started, or
 	// restarts repeatedly.
@@ -17,14 +17,14 @@ const (
 	ReasonNotConnected = "NotConnected"
 )
 
-// Reasons of the condition Delivered of a trigger that consumes a stream. It is True when the
-// function has accepted the last event and no event is blocked.
+// Reasons of the condition Delivered of a stream trigger. The condition is True when the function
+// has accepted the last event and no event is blocked.
 const (
 	// ReasonNoEvents means that no delivery has finished yet. Delivered is Unknown.
 	ReasonNoEvents = "NoEvents"
 
-	// ReasonDeadLettered means that the last event was written to the dead letter. Delivered is
-	// False, and Unknown after an hour without another event.
+	// ReasonDeadLettered means that the last event was written to the dead-letter topic or subject.
+	// Delivered is False, and Unknown after an hour without another event.
 	ReasonDeadLettered = "DeadLettered"
 
 	// ReasonDropped means that the last event was dropped because of onExhausted: Drop. Delivered
@@ -41,8 +41,8 @@ const (
 	// or the function has not received it for a minute because it does not respond or is busy.
 	ReasonBlocked = "Blocked"
 
-	// ReasonDeadLetterFailed means that an event cannot be written to the dead letter. Later events
-	// wait.
+	// ReasonDeadLetterFailed means that an event cannot be written to the dead-letter topic or
+	// subject. Later events wait.
 	ReasonDeadLetterFailed = "DeadLetterFailed"
 )
 
@@ -50,20 +50,20 @@ const (
 // Function, and only one trigger can.
 const ReasonScaleConflict = "ScaleConflict"
 
-// StreamTrigger is the interface of triggers that consume a stream.
+// StreamTrigger is the interface of stream triggers: the triggers that consume a stream.
 //
 // +kubebuilder:object:generate=false
 type StreamTrigger interface {
 	Trigger
 
-	// CommonSpec returns the part of the spec that all such kinds have.
+	// CommonSpec returns the part of the spec that is common to all stream triggers.
 	CommonSpec() *StreamSpec
 
-	// StreamStatus returns the part of the status that all such kinds have.
+	// StreamStatus returns the part of the status that is common to all stream triggers.
 	StreamStatus() *StreamTriggerStatus
 }
 
-// StreamTriggerStatus is the part of the status that all triggers have which consume a stream.
+// StreamTriggerStatus is the part of the status that is common to all stream triggers.
 type StreamTriggerStatus struct {
 	TriggerStatus `json:",inline"`
 
@@ -82,17 +82,17 @@ type StreamTriggerStatus struct {
 type StreamDelivery struct {
 	// outcome is one of:
 	//   - Delivered: the function has accepted the event.
-	//   - DeadLettered: the event was written to the dead letter.
+	//   - DeadLettered: the event was written to the dead-letter topic or subject.
 	//   - Dropped: the event was discarded.
 	// +required
 	Outcome string `json:"outcome"`
 
-	// time is the time at which the delivery finished.
+	// time is the time when the delivery finished.
 	// +required
 	Time metav1.Time `json:"time"`
 }
 
-// StreamSpec is the part of the spec that all triggers have which consume a stream.
+// StreamSpec is the part of the spec that is common to all stream triggers.
 type StreamSpec struct {
 	// functionRef is the Function that receives the events. While it does not exist or has no
 	// Service, no events are consumed.
@@ -138,9 +138,9 @@ type StreamSpec struct {
 	// +kubebuilder:validation:Maximum=256
 	Concurrency int32 `json:"concurrency,omitempty"`
 
-	// batch sends several events in one request, in their order, as CloudEvents in the batched mode
-	// of HTTP. Default: none, and each request contains one event. The response applies to all
-	// events of a batch: they are accepted, retried or written to deadLetter together.
+	// batch sends several events in one request, in their order, as CloudEvents over HTTP in
+	// batched content mode. Default: none (each request contains one event). The response applies
+	// to all events of a batch: they are accepted, retried or written to deadLetter together.
 	// +optional
 	Batch *StreamBatch `json:"batch,omitempty"`
 
@@ -192,10 +192,10 @@ type StreamScale struct {
 	// +kubebuilder:validation:Maximum=1000
 	Min *int32 `json:"min,omitempty"`
 
-	// max is the maximum number of replicas. Range: 1 to 1000; it must not be less than min. If
-	// concurrency or the number of partitions of the topic is less than max, KEDA uses that number
-	// instead, but at least min, because the trigger does not send more concurrent requests. The
-	// message of the condition Ready reports this limit.
+	// max is the maximum number of replicas. Range: 1 to 1000; it must not be less than min. KEDA
+	// uses concurrency or the number of partitions of the topic as the maximum if that is less,
+	// because the trigger does not send more concurrent requests. The resulting maximum is never
+	// less than min. If it differs from max, the message of the condition Ready reports it.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
@@ -208,7 +208,7 @@ type StreamScale struct {
 	LagPerReplica int32 `json:"lagPerReplica,omitempty"`
 }
 
-// StreamTLS configures how servers are verified and the client certificate of the trigger.
+// StreamTLS configures the verification of servers and the client certificate of the trigger.
 type StreamTLS struct {
 	// ca contains the CA certificates of the servers, in PEM. Default: the public CA certificates.
 	// +optional

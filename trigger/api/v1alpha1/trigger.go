@@ -25,7 +25,7 @@ const (
 	ConditionDelivered = "Delivered"
 
 	// ConditionReconciling is True while the trigger is not ready and can become ready without a
-	// change of it. The condition is absent otherwise.
+	// change to it. The condition is absent otherwise.
 	ConditionReconciling = "Reconciling"
 
 	// ConditionStalled is True while the trigger cannot become ready unless the user changes the
@@ -82,7 +82,7 @@ type Trigger interface {
 	// FunctionNames returns the names of the Functions that the trigger calls.
 	FunctionNames() []string
 
-	// CommonStatus returns the part of the status that all kinds have.
+	// CommonStatus returns the part of the status that is common to all triggers.
 	CommonStatus() *TriggerStatus
 }
 
@@ -95,7 +95,7 @@ type FunctionReference struct {
 	Name string `json:"name"`
 }
 
-// TriggerStatus is the part of the status that all kinds of triggers have.
+// TriggerStatus is the part of the status that is common to all triggers.
 type TriggerStatus struct {
 	// observedGeneration is the generation of the spec that this status describes. It is -1 until
 	// the trigger has been processed.
