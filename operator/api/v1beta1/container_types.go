@@ -98,7 +98,7 @@ type EnvFromSource struct {
 	// +kubebuilder:validation:Pattern=`^([-._a-zA-Z][-._a-zA-Z0-9]*)?$`
 	Prefix string `json:"prefix,omitempty"`
 
-	// configMapRef selects a ConfigMap in the namespace of the Function. A change of the ConfigMap
+	// configMapRef selects a ConfigMap in the namespace of the Function. A change to the ConfigMap
 	// triggers a rollout.
 	// +optional
 	ConfigMapRef *ObjectRef `json:"configMapRef,omitempty"`

@@ -21,7 +21,7 @@ const (
 	ConditionAvailable = "Available"
 
 	// ConditionReconciling is True while the operator or the cluster works towards Ready or towards
-	// another number of replicas. The condition is absent otherwise.
+	// a different number of replicas. The condition is absent otherwise.
 	ConditionReconciling = "Reconciling"
 
 	// ConditionStalled is True while the function cannot become ready unless the user changes

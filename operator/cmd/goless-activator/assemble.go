@@ -25,7 +25,7 @@ import (
 	"goless.io/operator/internal/metrics"
 )
 
-// reportTimeout is the timeout for reporting a failed wake.
+// reportTimeout is the timeout for reporting a failed wake-up.
 const reportTimeout = 10 * time.Second
 
 // parts contains the components of an activator.
@@ -64,8 +64,8 @@ func assemble(cfg config, name string) (*parts, error) {
 	return &parts{manager: mgr, proxy: server, reconciler: reconciler}, nil
 }
 
-// newWaker returns the Waker. It reports a failed wake in an Event and, through an EndpointSlice,
-// in the status of the Function.
+// newWaker returns the Waker. It reports a failed wake-up in an Event and, through an
+// EndpointSlice, in the status of the Function.
 func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *activator.Reconciler) *wake.Waker {
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{

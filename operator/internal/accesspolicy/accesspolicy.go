@@ -1,6 +1,7 @@
-// Package accesspolicy checks that the access policy for Deployments in deploy/40-access-policy.yaml
-// applies to the operator's account. It does not read the policy, but sends dry-run requests to the
-// API server that the policy must reject. It does not check the other policies of that file.
+// Package accesspolicy checks that the access policy for Deployments in
+// deploy/40-access-policy.yaml applies to the operator's account. It does not read the policy.
+// Instead, it sends the API server dry-run requests that the policy must reject. It does not check
+// the other policies of that file.
 package accesspolicy
 
 import (

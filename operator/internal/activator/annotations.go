@@ -20,7 +20,7 @@ const maxAnnotation = 1024
 
 // annotations returns the annotations for the EndpointSlices of a route:
 //
-//   - WakeFailedAnnotation: why the last wake failed, until a pod is ready
+//   - WakeFailedAnnotation: why the last wake-up failed, until a pod is ready
 //   - StaysAwakeAnnotation: why the activity of the pods is unknown, which keeps the function awake
 func (r *Reconciler) annotations(rt *route, o rule.Observation) map[string]string {
 	annotations := map[string]string{}
@@ -36,8 +36,8 @@ func (r *Reconciler) annotations(rt *route, o rule.Observation) map[string]strin
 	return annotations
 }
 
-// ReportFailedWake writes the cause of a failed wake to an annotation of the EndpointSlices of the
-// function. Any replica calls it. The leader removes the annotation when a pod is ready.
+// ReportFailedWake writes the cause of a failed wake-up to an annotation of the EndpointSlices of
+// the function. Any replica calls it. The leader removes the annotation when a pod is ready.
 func (r *Reconciler) ReportFailedWake(ctx context.Context, b backend.Backend, cause error) error {
 	found, err := r.slicesOf(ctx, b.Service)
 	if err != nil {

@@ -38,7 +38,7 @@ var (
 	acting  *rest.Config  // config of that account
 	replica *activator.Reconciler
 
-	// failedWakes receives each failed wake.
+	// failedWakes receives each failed wake-up.
 	failedWakes = make(chan backend.Backend, 100)
 )
 

@@ -92,9 +92,9 @@ func podEndpoints(p *corev1.Pod) []rule.Endpoint {
 }
 
 // Leave waits until no requests are routed to this replica. The leader removes a replica from the
-// EndpointSlices when its pod is not ready; Leave waits for that, and then for Settle until all
-// nodes know. If ctx ends while an EndpointSlice still lists this replica, Leave returns an error
-// immediately.
+// EndpointSlices when its pod is not ready; Leave waits for that, and then for the duration Settle,
+// in which the change reaches all nodes. If ctx ends while an EndpointSlice still lists this
+// replica, Leave returns an error immediately.
 func (r *Reconciler) Leave(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, leavePollInterval, true, func(ctx context.Context) (bool, error) {
 		n, err := r.slicesListingSelf(ctx)

@@ -2,10 +2,10 @@
 // Functions that the reconciler would reject, with the same messages from package validation, and
 // classes whose pods the API server would reject.
 //
-// The webhook reads only the Function, its class and access reviews of its ServiceAccount, and
-// compiles nothing. If it is unavailable, every Function is stored, and the reconciler reports
-// errors in the status. A replica of the operator without a certificate is not ready, but
-// reconciles Functions.
+// To validate a Function, the webhook uses only the Function, its class, and SubjectAccessReviews
+// for its ServiceAccount. It does not compile the source. If it is unavailable, every Function is
+// stored, and the reconciler reports errors in the status. A replica of the operator without a
+// certificate is not ready, but reconciles Functions.
 //
 //	validate.go      validates Functions
 //	class.go         validates FunctionClasses

@@ -84,8 +84,8 @@ const (
 	FunctionImage = "example/launch:1"
 )
 
-// Install creates the objects in files of deploy/. If edit is not nil, it is called for each
-// object, may change it, and returns false to omit it.
+// Install creates the objects in files of deploy/. If edit is not nil, Install calls it for each
+// object; edit may change the object, and returns false to omit it.
 func Install(ctx context.Context, cluster client.Client, edit func(*unstructured.Unstructured) bool, files ...string) error {
 	images := strings.NewReplacer("ko://goless.io/builder/cmd/builder", BuilderImage, "ko://goless.io/runtime/cmd/launch", FunctionImage)
 	for _, name := range files {

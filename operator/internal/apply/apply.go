@@ -24,18 +24,18 @@ import (
 
 // Applier applies plans.
 type Applier struct {
-	// Client writes, and reads its own writes. It does not wait for writes of objects that may lack
-	// the label of Goless, because the cache never contains them.
+	// Client writes objects. Its reads include its own writes, except for objects that may lack the
+	// label of Goless, which the cache never contains.
 	Client client.Client
 
 	// Live reads objects that are not in the cache from the API server: objects without the label
 	// of Goless.
 	Live client.Reader
 
-	// Sources reads the sources to store and to order.
+	// Sources reads the sources to store and to send in orders.
 	Sources *observe.Sources
 
-	// Orders are the orders to the build service.
+	// Orders manages the orders to the build service.
 	Orders *buildclient.Orders
 
 	// Metrics counts rollouts.

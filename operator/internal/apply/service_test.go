@@ -23,7 +23,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// refusing is an API server that rejects changes of Deployments if refuses is set, and stores the
+// refusing is an API server that rejects changes to Deployments if refuses is set, and stores the
 // patch of a Service in service.
 type refusing struct {
 	client.Client

@@ -1,5 +1,6 @@
-// Package buildclient orders builds from the build service, one for each source that a Function
-// needs compiled. It repeats each order until the service responds, and caches the results.
+// Package buildclient sends orders to the build service, one for each source of a Function that
+// must be compiled. An order is a request to build one source ([buildapi.Order]). The package sends
+// each order again until the service responds, and caches the results.
 package buildclient
 
 import (
@@ -53,8 +54,8 @@ type Orders struct {
 	byFunction map[types.NamespacedName]map[string]*order
 }
 
-// An order is an order of a Function. It drops its source when the service has responded, because
-// many sources would use too much memory.
+// An order is an order for one source of a Function, with its answer. It drops its source when the
+// service has responded, because many sources would use too much memory.
 type order struct {
 	buildapi.Order
 	load   Load
@@ -100,8 +101,8 @@ func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted buildapi.Ord
 }
 
 // Add sends an order for a source of a Function. It replaces an order for the same source with
-// other limits. A failed build that may succeed later is ordered again with backoff, with the
-// source that load returns. For a successful build see Doubt.
+// other limits. The order of a failed build that may succeed later is sent again with backoff, with
+// the source that load returns. For a successful build, see Doubt.
 func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted buildapi.Order, load Load) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,8 +120,8 @@ func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted buildapi.Ord
 	}
 }
 
-// Doubt sends the successful orders of a Function again, after a delay. Call it when pods may be
-// fetching their binary, because the service may have lost it.
+// Doubt sends the successful orders of a Function again, after a delay: the service may have lost a
+// binary, and then builds it again. Call it when pods may be fetching their binary.
 func (o *Orders) Doubt(fn types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// batchDelay is the time for which changes of functions are collected before their class is
+// batchDelay is the time for which changes to functions are collected before their class is
 // reconciled.
 const batchDelay = 200 * time.Millisecond
 

@@ -6,7 +6,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// StrategyLabel contains, on pods and ReplicaSets, the strategy by which they are built.
+// StrategyLabel contains, on pods and ReplicaSets, the build strategy of their source.
 const StrategyLabel = "goless.io/strategy"
 
 // Variables that tell the launcher where to fetch its binary. The launcher removes them from the
@@ -26,7 +26,7 @@ type Binary struct {
 	// Key identifies the binary. It is a hash of all inputs of the build.
 	Key string
 
-	// Capability is the secret that permits to fetch this binary, and no other.
+	// Capability is the secret that authorizes fetching this binary, and no other.
 	Capability string
 
 	// PublicKey verifies the service and its signatures.
@@ -41,8 +41,8 @@ func (b *Binary) env() []*envVar {
 	}
 }
 
-// BinaryOf returns the binary that the pods of a Deployment run. It returns nil if they run another
-// source than that of the Function, or compile.
+// BinaryOf returns the binary that the pods of a Deployment run. It returns nil if they run a
+// different source from that of the Function, or compile the source themselves.
 func BinaryOf(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *Binary {
 	if podTemplate(d).Annotations[sourceAnnotation] != Summary(fn).SHA256 {
 		return nil
@@ -50,7 +50,8 @@ func BinaryOf(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *B
 	return BinaryIn(d)
 }
 
-// BinaryIn returns the binary that the pods of a Deployment run, or nil if they compile.
+// BinaryIn returns the binary that the pods of a Deployment run, or nil if they compile the source
+// themselves.
 func BinaryIn(d *appsv1ac.DeploymentApplyConfiguration) *Binary {
 	var b Binary
 	parts := map[string]*string{serviceName: &b.Service, binaryName: &b.Key, capabilityName: &b.Capability, publicKeyName: &b.PublicKey}

@@ -1,6 +1,6 @@
-// Package desired creates the objects of a Function: pure functions from a Function to apply
-// configurations, and the names and labels that connect them. It does not read from the cluster.
-// Package plan decides which of several templates a Deployment has.
+// Package desired returns the desired objects of a Function as apply configurations, and defines
+// the names and labels that connect them. Its functions are pure: they do not read from the
+// cluster. Package plan decides which of several templates a Deployment has.
 package desired
 
 import (
@@ -59,8 +59,8 @@ const (
 	// of its template. The Deployment controller sets it.
 	RolloutAnnotation = "deployment.kubernetes.io/revision"
 
-	// UpgradeAnnotation is set by users on a Function. With each new value, the function takes
-	// changes of the operator and its settings.
+	// UpgradeAnnotation is set by users on a Function. Each new value makes the function adopt
+	// changes to the operator and its settings.
 	UpgradeAnnotation = "goless.io/upgrade"
 )
 

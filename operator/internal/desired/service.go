@@ -10,8 +10,8 @@ import (
 
 // Service returns the Service of the function. Port http serves requests, and port metrics is the
 // admin port. The target ports are names, so that pods of two revisions with different ports are
-// both reachable during a rollout. The annotations tell the activator after which idle time the
-// function sleeps, and the timeout of requests.
+// both reachable during a rollout. The annotations tell the activator how long the function must be
+// idle before it sleeps, and the timeout of requests.
 func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 	requests := servicePort(portHTTP, fn.Port())
 	if fn.Spec.AppProtocol != "" {

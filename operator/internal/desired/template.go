@@ -38,10 +38,11 @@ func podTemplate(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.PodTemplate
 	return corev1ac.PodTemplateSpec().WithLabels(nil)
 }
 
-// KeepTemplateOfSameSpec returns want with the pod template of owned, which contains the fields of
-// the Deployment that the operator has applied, if the template was built from the same spec of the
-// Function. So a new version of the operator, other settings or another class do not restart the
-// pods. It returns false if the spec has changed, or if another client has changed the template.
+// KeepTemplateOfSameSpec returns want with the pod template of owned if that template was built
+// from the same spec of the Function, so that a new version of the operator, other settings or a
+// different class do not restart the pods. owned contains the fields of the Deployment that the
+// operator has applied. KeepTemplateOfSameSpec returns false if the spec has changed, or if another
+// client has changed the template.
 func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
 	if !hasTemplate(owned) || owned.Labels[SpecHashLabel] != want.Labels[SpecHashLabel] {
 		return nil, false

@@ -19,7 +19,7 @@ import (
 )
 
 // The function is rolled out when a ConfigMap value in its environment changes, and not for other
-// changes of the ConfigMap.
+// changes to the ConfigMap.
 func TestReferencedConfigMaps(t *testing.T) {
 	fn := create(t, "refers", func(fn *v1beta1.Function) {
 		fn.Spec.Env = []v1beta1.EnvVar{{Name: "LEVEL", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "one", Key: "level"}}}}
@@ -44,7 +44,7 @@ func TestReferencedConfigMaps(t *testing.T) {
 }
 
 // The function is rolled out when a ConfigMap key in its files changes, also with binary data.
-// Changes of other keys and of Secrets do not cause a rollout.
+// Changes to other keys and to Secrets do not cause a rollout.
 func TestReferencedFiles(t *testing.T) {
 	fn := create(t, "files", func(fn *v1beta1.Function) {
 		fn.Spec.Files = []v1beta1.File{
@@ -76,7 +76,7 @@ func TestReferencedFiles(t *testing.T) {
 	values(t, fn, seen)
 }
 
-// Frequent changes of a ConfigMap are combined into few rollouts, and the last value is rolled out.
+// Frequent changes to a ConfigMap are combined into few rollouts, and the last value is rolled out.
 func TestFlappingConfigMap(t *testing.T) {
 	fn := create(t, "flaps", func(fn *v1beta1.Function) {
 		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: "all", Optional: new(true)}}}
@@ -144,7 +144,7 @@ func TestReferencedSecrets(t *testing.T) {
 	}
 	seen = values(t, fn, seen)
 
-	// Changes of a label and of a key that is not referenced are read and do not cause a rollout.
+	// Changes to a label and to a key that is not referenced are read and do not cause a rollout.
 	deployment = await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
 	read := func() (n int) {
 		for _, request := range log.reads() {

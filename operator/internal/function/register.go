@@ -116,7 +116,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	return b.Complete(reconcile.Func(r.reconcileNamed))
 }
 
-// autoscalerChanged accepts changes of the spec and the metadata of a HorizontalPodAutoscaler. Its
+// autoscalerChanged accepts changes to the spec and the metadata of a HorizontalPodAutoscaler. Its
 // status changes every 15 seconds and is not used.
 var autoscalerChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, now := e.ObjectOld.(*autoscalingv2.HorizontalPodAutoscaler).DeepCopy(), e.ObjectNew.(*autoscalingv2.HorizontalPodAutoscaler)
@@ -165,8 +165,8 @@ func functionOfScaleTarget(_ context.Context, autoscaler client.Object) []reconc
 
 // ManagerOptions returns the options of the Reconciler's manager. A read waits until the cache
 // contains the last write: with a stale cache, an unready Function could be reported as ready. With
-// several namespaces controller-runtime cannot detect a stale cache, and the checks of the template
-// and the generation of the Deployment must be sufficient.
+// several namespaces, controller-runtime cannot detect a stale cache, so the reconciler relies on
+// the checks of the template and the generation of the Deployment.
 func ManagerOptions(s settings.Settings) (manager.Options, error) {
 	scheme := runtime.NewScheme()
 	cached, err := observe.CacheOptions(s)

@@ -134,7 +134,7 @@ func TestReplicasStayInReplacedSpec(t *testing.T) {
 	}
 }
 
-// Frequent changes of the status of an autoscaler cause no reconciles. Changes of its spec are
+// Frequent changes to the status of an autoscaler cause no reconciles. Changes to its spec are
 // reverted.
 func TestAutoscalerIsRepaired(t *testing.T) {
 	fn := create(t, "repaired", scaling(1, 7))

@@ -38,9 +38,9 @@ type Guard struct {
 	renewed time.Time // zero before the first renewal, and after a release
 }
 
-// NewGuard returns a Guard for the lease with a name. valid must be less than the lease duration,
-// and not less than the renew deadline. Then no other replica is the leader when the last write
-// passes.
+// NewGuard returns a Guard for the Lease with the given name. valid must be less than the lease
+// duration, so that no other replica is the leader when the last write passes, and not less than
+// the renew deadline.
 func NewGuard(name string, valid time.Duration) *Guard {
 	return &Guard{name: name, valid: valid, now: time.Now}
 }

@@ -21,7 +21,7 @@ type Functions struct {
 	// List lists all Functions from a cache. They are not modified.
 	List func(context.Context, *v1beta1.FunctionList) error
 
-	// Working is closed when this replica is the leader.
+	// Working is closed when this replica becomes the leader.
 	Working <-chan struct{}
 }
 

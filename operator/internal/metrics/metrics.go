@@ -70,7 +70,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 const (
 	Allowed      = "Allowed"
 	Denied       = "Refused"
-	NotValidated = "NotValidated" // allowed with a warning, because of a defect of the operator
+	NotValidated = "NotValidated" // allowed with a warning, because of a bug in the operator
 )
 
 // RecordAdmission counts an answer of the admission webhook: Allowed, Denied or NotValidated.

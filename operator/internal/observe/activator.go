@@ -29,8 +29,8 @@ type Activator struct {
 	// Routed reports whether an EndpointSlice of the Function's Service contains a replica.
 	Routed bool
 
-	// WakeFailed is the reason why the last wake failed; empty if it did not fail, or if a pod was
-	// ready after it.
+	// WakeFailed is the reason why the last wake-up failed; empty if it did not fail, or if a pod
+	// was ready after it.
 	WakeFailed string
 
 	// StaysAwake is the reason why the activator cannot determine how long the function has been

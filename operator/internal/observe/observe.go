@@ -41,7 +41,7 @@ type Observer struct {
 	Settings settings.Settings
 	Classes  *class.Classes
 
-	// Accounts checks as which ServiceAccounts functions may run.
+	// Accounts checks which ServiceAccounts functions may run as.
 	Accounts validation.ServiceAccounts
 
 	// References returns the hashes of the values that Functions refer to.
@@ -54,8 +54,8 @@ type Observer struct {
 	Activators *Activators
 }
 
-// Look takes a Snapshot of a Function. It loads the source into the Function if it has not been
-// validated yet.
+// Look takes a Snapshot of a Function. If the source has not been validated yet, Look also loads it
+// into the Function.
 func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, error) {
 	s := &Snapshot{
 		Time: time.Now(), Source: &corev1.ConfigMap{}, Deployment: &appsv1.Deployment{}, Service: &corev1.Service{},

@@ -85,7 +85,8 @@ type Snapshot struct {
 	// Activator is the state of the activator for the Function.
 	Activator Activator
 
-	// Answers are the answers of the build service for the ordered sources, by their SHA-256 hash.
+	// Answers are the answers of the build service for the sources in orders, by their SHA-256
+	// hash.
 	Answers map[string]buildclient.Answer
 }
 
@@ -134,8 +135,8 @@ func (s *Snapshot) SourceOf(fn *v1beta1.Function) *corev1.ConfigMap {
 	return &corev1.ConfigMap{}
 }
 
-// ExtractDeployment is ExtractDeployment of client-go, which takes a third of the time of a
-// reconcile. It reuses OwnedFields for the Deployment of the Snapshot.
+// ExtractDeployment is like ExtractDeployment of client-go, but returns OwnedFields for the
+// Deployment of the Snapshot: the function of client-go takes a third of the time of a reconcile.
 func (s *Snapshot) ExtractDeployment(d *appsv1.Deployment, owner string) (*appsv1ac.DeploymentApplyConfiguration, error) {
 	if d == s.Deployment && s.OwnedFields != nil && owner == desired.FieldOwner {
 		return s.OwnedFields, nil

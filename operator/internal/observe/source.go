@@ -22,7 +22,7 @@ import (
 
 // Sources reads the sources of Functions from the API server. The cache contains only a summary of
 // each, because a thousand large sources need more memory than the operator has. A source is read
-// to validate it (once), to write its ConfigMap, and to order its build.
+// to validate it (once), to write its ConfigMap, and to request its build.
 type Sources struct {
 	// Live reads from the API server.
 	Live client.Reader
@@ -36,10 +36,10 @@ type verdict struct {
 	refused *handler.Error
 }
 
-// Load reads the source of a Function from the cache into the Function: from the Function in the
-// API server, or from the ConfigMap of a former revision. It keeps the summary, which is expensive
-// to compute. The error is a conflict if the source has changed in the meantime or no longer
-// exists.
+// Load sets the source of a Function that was read from the cache. It reads the source from the API
+// server: from the Function, or from the ConfigMap of a former revision. It keeps the summary,
+// which is expensive to compute. The error is a conflict if the source has changed in the meantime
+// or no longer exists.
 func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 	if fn.Spec.Summary == nil || fn.Spec.Function != "" {
 		return nil

@@ -23,10 +23,10 @@ type BuildService struct {
 // binary returns the binary for the pods of a Function; nil while none is available. has is the
 // binary of the same source that they have; nil if there is none.
 //
-// While all pods are available, they keep their binary, and it is ordered only to learn how it was
-// built. While some are not, it is ordered because the build service may have lost it, or may now
-// compile the source to another binary. The report of such an order that fails counts only if pods
-// cannot fetch their binary.
+// While all pods are available, they keep their binary, and its build is requested only to learn
+// how it was built. While some are not, it is requested because the build service may have lost the
+// binary, or may now compile the source to a different one. The report of such an order that fails
+// counts only if pods cannot fetch their binary.
 func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
 	available := workload.AllAvailable(p.seen.Deployment)
 	if has != nil && available && buildInStatus(fn) {
@@ -66,8 +66,8 @@ func (p *planner) order(fn *v1beta1.Function) buildclient.Answer {
 	return p.seen.Answers[sha256]
 }
 
-// orderForReplicaSets also orders the binaries of older revisions whose pods are not all ready,
-// because the build service may have lost them.
+// orderForReplicaSets also adds orders for the binaries of older revisions whose pods are not all
+// ready, because the build service may have lost them.
 func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 	for _, set := range p.seen.ReplicaSets {
 		revision := desired.RevisionOf(&set)

@@ -10,7 +10,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// A class, or a change of it, is applied when the staged rollout admits the function. Changes of
+// A class, or a change of it, is applied when the staged rollout admits the function. Changes to
 // the spec are applied at once. A function whose class was removed keeps the values of the class
 // until it is rolled out again.
 func TestClasses(t *testing.T) {

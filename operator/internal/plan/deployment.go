@@ -45,7 +45,7 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 // keptTemplate returns want with the current pod template of the Deployment if the spec of the
 // Function has not changed; nil if the Function gets a new template.
 //
-// A function that has been built is not restarted for changes of the operator, such as a new image,
+// A function that has been built is not restarted for changes to the operator, such as a new image,
 // unless a pod cannot pull its own image. A function that has not been built takes such changes,
 // because they may help. Both take another class, or a change of their class, when package class
 // admits it. Pods of a function that lost its class are kept, as they are when the settings change.

@@ -1,6 +1,6 @@
-// Package plan decides how to change the objects of a Function: a pure function from the Function
-// and a Snapshot of the cluster, with the settings, to a Plan. It does not read from or write to
-// the cluster, so that table tests cover every decision.
+// Package plan decides how to change the objects of a Function. It computes a Plan from the
+// Function, a Snapshot of the cluster and the settings. It does not read from or write to the
+// cluster, so table tests cover every decision.
 package plan
 
 import (
@@ -31,7 +31,8 @@ type Plan struct {
 	OverLimits *validation.Problem
 
 	// AutoscalerConflict reports the HorizontalPodAutoscalers of other owners that scale the
-	// Deployment; nil if there are none. The operator does not change the number of replicas then.
+	// Deployment, in which case the operator does not change the number of replicas; nil if there
+	// are none.
 	AutoscalerConflict *validation.Problem
 
 	// Diagnostics are the errors for which the source is rejected. Omitted is the number of errors
@@ -39,15 +40,16 @@ type Plan struct {
 	Diagnostics []v1beta1.Diagnostic
 	Omitted     int32
 
-	// Orders are the builds to order from the build service: the Function, with one of its sources
-	// each. All other orders of the Function are canceled.
+	// Orders are the builds to request from the build service. Each is the Function with one of its
+	// sources. All other orders of the Function are canceled.
 	Orders []*v1beta1.Function
 
 	// DoubtOrders reports whether pods may be fetching a binary that the build service has built
 	// and then lost.
 	DoubtOrders bool
 
-	// BuildService is the state of the latest source in the build service; nil if pods compile.
+	// BuildService is the state of the latest source in the build service; nil if the pods compile
+	// it.
 	BuildService *BuildService
 
 	// Source is the Function with the source to store in a ConfigMap; nil if there is nothing to

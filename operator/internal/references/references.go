@@ -1,8 +1,8 @@
 // Package references watches the ConfigMaps and Secrets that the environment and the files of
-// Functions come from, because a changed value is a reason for a rollout.
+// Functions refer to, because a change of their values triggers a rollout.
 //
-// It has a metadata cache of its own, beside the manager's: that one has one selector for
-// each kind, and keeps only objects with the label of a Function.
+// It has its own metadata cache: the manager's cache has one selector for each kind and contains
+// only objects with the label of a Function.
 package references
 
 import (
@@ -26,38 +26,39 @@ var (
 	secrets    = corev1.SchemeGroupVersion.WithKind("Secret")
 )
 
-// References computes, for each Function, a hash of the values that its environment and its
-// files take from ConfigMaps and, where the settings allow it, its environment from Secrets.
-// It keeps the hash, and the names and versions of all ConfigMaps and Secrets.
+// References computes, for each Function, a hash of the values that its environment and its files
+// take from ConfigMaps and, if the settings allow it, that its environment takes from Secrets. It
+// keeps the hash, and the names and versions of all ConfigMaps and Secrets.
 type References struct {
 	versions cache.Cache
 	live     client.Reader
 	secrets  bool
 
-	// pause is the least time between two changes of a Function's hash, each of which is a
+	// pause is the minimum time between two changes of a Function's hash, each of which triggers a
 	// rollout.
 	pause time.Duration
 
 	known sync.Map // of known, by the names of Functions
 }
 
-// Values are what the environment and the files of a Function have from elsewhere.
+// Values describes the values that the environment and the files of a Function take from ConfigMaps
+// and Secrets.
 type Values struct {
-	// Hash is that of all of them, those that do not exist included; empty when the Function
-	// refers to nothing that is watched.
+	// Hash is the hash of all values, including missing ones. It is empty if the Function refers to
+	// nothing that is watched.
 	Hash string
 
-	// Changed are the objects by which the hash last changed, such as ConfigMap "settings"; none
-	// where it has not changed since the operator started, or since the Function refers to
-	// others.
+	// Changed names the objects that caused the last change of the hash, such as ConfigMap
+	// "settings". It is empty if the hash has not changed since the operator started or since the
+	// references of the Function changed.
 	Changed []string
 
-	// Delay is the time after which to ask again, because values have changed so soon after the
-	// last change that the hash stays for now; 0 when it is current.
+	// Delay is the time after which to call Of again: an object has changed too soon after the last
+	// change of the hash, so Hash is not updated yet. It is 0 if Hash is current.
 	Delay time.Duration
 }
 
-// known is what a Function referred to when Of was last called for it.
+// known is the state of a Function when its values were last read.
 type known struct {
 	Values
 
@@ -67,15 +68,16 @@ type known struct {
 	// each is the hash of each value.
 	each []string
 
-	// since is when the values last changed; zero if they never did.
+	// since is when the values last changed; zero if they have not changed since the references
+	// did.
 	since time.Time
 }
 
-// Forget drops what is known of a deleted Function.
+// Forget removes the state of a deleted Function.
 func (r *References) Forget(fn types.NamespacedName) { r.known.Delete(fn) }
 
-// Of returns the Values of a Function. They are read again only when the version of an object
-// has changed, and not before a pause is over that follows each change.
+// Of returns the Values of a Function. It reads the values again only when the version of an object
+// has changed, and only after the pause that follows each change of the hash.
 func (r *References) Of(ctx context.Context, fn *v1beta1.Function) (Values, error) {
 	refs := slices.DeleteFunc(desired.References(fn), func(ref desired.Reference) bool { return ref.Secret && !r.secrets })
 	if len(refs) == 0 {
@@ -109,7 +111,7 @@ func (r *References) Of(ctx context.Context, fn *v1beta1.Function) (Values, erro
 	return now.Values, nil
 }
 
-// different names the objects of which a value has changed, each once.
+// different returns the names of the objects with changed values, without duplicates.
 func different(refs []desired.Reference, before, now []string) (names []string) {
 	for i, ref := range refs {
 		kind := "ConfigMap"
@@ -123,7 +125,7 @@ func different(refs []desired.Reference, before, now []string) (names []string) 
 	return names
 }
 
-// versionsOf returns the version of each object that is referred to; empty where it does not
+// versionsOf returns the version of the object of each reference; empty if the object does not
 // exist.
 func (r *References) versionsOf(ctx context.Context, namespace string, refs []desired.Reference) ([]string, error) {
 	versions := make([]string, len(refs))
@@ -143,8 +145,8 @@ func (r *References) versionsOf(ctx context.Context, namespace string, refs []de
 	return versions, nil
 }
 
-// valuesOf returns the hash of each value. It reads each object once, and holds one at a
-// time, because they may be large.
+// valuesOf returns the hash of each value. It reads each object once and holds only one at a time,
+// because objects may be large.
 func (r *References) valuesOf(ctx context.Context, namespace string, refs []desired.Reference, versions []string) ([]string, error) {
 	values, places := make([]string, len(refs)), map[desired.Reference][]int{}
 	for i, ref := range refs {
@@ -165,16 +167,16 @@ func (r *References) valuesOf(ctx context.Context, namespace string, refs []desi
 	return values, nil
 }
 
-// read reads a ConfigMap or Secret. It returns a function from a Reference to the hash of its
-// value, or of all values where it names no key.
+// read reads a ConfigMap or Secret. It returns a function that maps a Reference to the hash of its
+// value, or of all values if it names no key.
 func (r *References) read(ctx context.Context, key types.NamespacedName, secret bool) (func(desired.Reference) string, error) {
 	if secret {
 		var now corev1.Secret
 		if err := r.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading referenced Secret %q: %w", key.Name, err)
 		}
-		// The hash ends up on pods, where people see it who may not read Secrets. The UID
-		// keeps them from guessing the value by its hash.
+		// The hash is visible on pods, also to users who may not read Secrets. The UID prevents
+		// them from guessing the value by comparing hashes.
 		salted := func(value any) string { return desired.Digest([]any{now.UID, value}) }
 		return func(ref desired.Reference) string { return valueOf(now.Data, ref.Key, salted) }, nil
 	}
@@ -184,14 +186,15 @@ func (r *References) read(ctx context.Context, key types.NamespacedName, secret 
 	}
 	return func(ref desired.Reference) string {
 		text := valueOf(now.Data, ref.Key, desired.Digest)
-		if !ref.File || len(now.BinaryData) == 0 { // which no environment takes
+		if !ref.File || len(now.BinaryData) == 0 { // an environment does not contain binary data
 			return text
 		}
 		return text + valueOf(now.BinaryData, ref.Key, desired.Digest)
 	}, nil
 }
 
-// valueOf returns the hash of one value, or of all; empty when the key does not exist.
+// valueOf returns the hash of the value of a key, or of all values if key is empty. It returns ""
+// if the key does not exist.
 func valueOf[T any](data map[string]T, key string, hash func(any) string) string {
 	if key == "" {
 		return hash(data)

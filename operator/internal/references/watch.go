@@ -20,18 +20,18 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Fields by which Functions are found.
+// Index fields of Functions.
 const (
 	byConfigMap = "spec.configMaps"
 	bySecret    = "spec.secrets"
 )
 
-// defaultPause is long enough that a function goes on serving while a value changes again
-// and again, and short enough for people to wait for it.
+// defaultPause is long enough for a function to keep serving while a value changes repeatedly, and
+// short enough for users to wait for.
 const defaultPause = 10 * time.Second
 
-// Watch makes a controller reconcile a Function when something that it refers to changes.
-// namespaces are those that are watched; nil for all.
+// Watch makes a controller reconcile a Function when an object that it refers to changes.
+// namespaces are the watched namespaces; nil means all.
 func Watch(mgr manager.Manager, namespaces map[string]cache.Config, s settings.Settings, b *builder.Builder) (*References, error) {
 	versions, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -67,7 +67,7 @@ func functionsBy(mgr manager.Manager, field string) handler.TypedMapFunc[*metav1
 	return func(ctx context.Context, obj *metav1.PartialObjectMetadata) []reconcile.Request {
 		var functions v1beta1.FunctionList
 		if err := mgr.GetClient().List(ctx, &functions, client.InNamespace(obj.Namespace), client.MatchingFields{field: obj.Name}, client.DisableReadYourWritesConsistency); err != nil {
-			return nil // the cache is not there any more
+			return nil // the cache has stopped
 		}
 		var requests []reconcile.Request
 		for _, fn := range functions.Items {
@@ -83,7 +83,7 @@ func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return obj
 }
 
-// onlyVersion drops all of an object but its name, UID and version.
+// onlyVersion removes everything from the metadata of an object except its name, UID and version.
 func onlyVersion(obj any) (any, error) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		m.ObjectMeta = metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}

@@ -35,7 +35,7 @@ type Settings struct {
 	// Namespaces are the namespaces whose Functions are reconciled. Default: all.
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// Rollout determines when a function that is already built is updated after a change of the
+	// Rollout determines when a function that is already built is updated after a change to the
 	// operator itself: new images, settings or pod template. Default: OnChange.
 	Rollout Rollout `json:"rollout,omitempty"`
 
@@ -55,7 +55,7 @@ type Settings struct {
 	// requires the RBAC rules of deploy/optional/secrets.yaml. Default: false.
 	WatchSecrets bool `json:"watchSecrets,omitempty"`
 
-	// ReferencePause is the minimum time between two rollouts of a function caused by changes of
+	// ReferencePause is the minimum time between two rollouts of a function caused by changes to
 	// its ConfigMaps or Secrets. Default: 10s. It must not be negative.
 	ReferencePause metav1.Duration `json:"referencePause,omitzero"`
 
@@ -85,8 +85,8 @@ type Settings struct {
 	// Build configures builds.
 	Build Build `json:"build,omitzero"`
 
-	// Class is the spec of the class of the Function to which the settings apply. It is nil in the
-	// settings of the file and if the Function has no class; see Of.
+	// Class is the spec of the class of the Function to which the settings apply. It is nil in
+	// settings that come only from the file, and if the Function has no class; see Of.
 	Class *v1beta1.FunctionClassSpec `json:"-"`
 }
 
@@ -99,7 +99,7 @@ type Images struct {
 	Function string `json:"function,omitempty"`
 }
 
-// Rollout determines when functions are updated after a change of the operator itself.
+// Rollout determines when functions are updated after a change to the operator itself.
 type Rollout string
 
 const (
@@ -135,7 +135,7 @@ const (
 )
 
 // Admits reports whether the validating webhook is enabled. The webhook is cluster-wide, so an
-// operator that watches some namespaces only serves it if the file enables it.
+// operator that watches only some namespaces serves it only if the file enables it.
 func (s *Settings) Admits() bool {
 	return s.Admission == AdmissionEnabled || s.Admission == "" && len(s.Namespaces) == 0
 }
@@ -156,13 +156,12 @@ func (s *Settings) EndpointsSettle() time.Duration {
 
 // Function configures the container that serves.
 type Function struct {
-	// Resources contains the defaults of spec.resources, and MaxResources its maximum. Default of
-	// MaxResources: 4 cpu, 4Gi memory and 4Gi ephemeral-storage, each unless it is set.
+	// Resources contains the defaults of spec.resources, and MaxResources limits it. Each amount
+	// that MaxResources does not set has a default: 4 cpu, 4Gi of memory, 4Gi of ephemeral-storage.
 	Resources    v1beta1.Resources `json:"resources,omitzero"`
 	MaxResources v1beta1.Amounts   `json:"maxResources,omitzero"`
 
-	// MaxReplicas is the maximum of spec.replicas and spec.scaling.max. Default: 100. It must not
-	// be negative.
+	// MaxReplicas limits spec.replicas and spec.scaling.max. Default: 100. It must not be negative.
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
 }
 
@@ -171,14 +170,15 @@ type Build struct {
 	// Strategy is the default of spec.build.strategy. Default: Shared.
 	Strategy v1beta1.BuildStrategy `json:"strategy,omitempty"`
 
-	// Resources contains the defaults of spec.build.resources, and MaxResources its maximum.
-	// Default of MaxResources: 4 cpu, 4Gi memory and 4Gi ephemeral-storage, each unless it is set.
+	// Resources contains the defaults of spec.build.resources, and MaxResources limits it. Each
+	// amount that MaxResources does not set has a default: 4 cpu, 4Gi of memory, 4Gi of
+	// ephemeral-storage.
 	Resources    v1beta1.Resources `json:"resources,omitzero"`
 	MaxResources v1beta1.Amounts   `json:"maxResources,omitzero"`
 
 	// Timeout is the default of spec.build.timeout. 0 means the default of the builder: one minute,
-	// or five minutes without a build cache. MaxTimeout is the maximum of spec.build.timeout.
-	// Default: 10m. Neither may be negative.
+	// or five minutes without a build cache. MaxTimeout limits spec.build.timeout. Default: 10m.
+	// Neither may be negative.
 	Timeout    metav1.Duration `json:"timeout,omitzero"`
 	MaxTimeout metav1.Duration `json:"maxTimeout,omitzero"`
 

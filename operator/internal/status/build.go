@@ -107,7 +107,7 @@ func attemptToReport(attempts []outcome) outcome {
 }
 
 // failedBefore reports whether the status already reports that the latest revision does not
-// compile. An operator that has just started orders the build again.
+// compile. An operator that has just started requests the build again.
 func (v *view) failedBefore() bool {
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
 	return before != nil && before.ObservedGeneration == v.fn.Generation && v.fn.Status.LatestRevision == v.revision && v.outcomeInStatus().failed()

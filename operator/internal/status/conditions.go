@@ -91,7 +91,7 @@ func (v *view) available() metav1.Condition {
 }
 
 // othersAnswer reports that objects with the names that the Function needs serve requests and do
-// not belong to it; empty if they do not. The source that serves is unknown then.
+// not belong to it, so the source that serves is unknown; empty if they do not.
 func (v *view) othersAnswer() string {
 	d, service := v.seen.Outcome.Deployment, v.seen.Outcome.Service
 	var others []string

@@ -19,7 +19,7 @@ const asleep = "the function is asleep; a request wakes it"
 // it sleeps or is being woken, and an activator receives its requests.
 func (v *view) sleepingOrWaking() bool { return v.asleep() && v.noActivator() == "" }
 
-// asleep reports whether a function sleeps or is being woken. It is false after a failed wake,
+// asleep reports whether a function sleeps or is being woken. It is false after a failed wake-up,
 // while its pods cannot start, and without the Service through which requests reach the activator.
 func (v *view) asleep() bool {
 	d := v.seen.Outcome.Deployment
@@ -74,7 +74,7 @@ func (v *view) revisionByActivator() string {
 }
 
 // wakeFailed returns the reason why the function could not be woken, and what prevents its pods
-// from serving. It is empty if the last wake did not fail, or if a replica serves requests.
+// from serving. It is empty if the last wake-up did not fail, or if a replica serves requests.
 func (v *view) wakeFailed() string {
 	why, d := v.seen.Activator.WakeFailed, v.seen.Outcome.Deployment
 	if why == "" || !v.fn.MaySleep() || d != nil && d.Status.ReadyReplicas > 0 || v.revisionByActivator() != "" {

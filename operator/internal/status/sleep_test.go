@@ -173,7 +173,7 @@ func outOfQuota(s status.Seen) status.Seen {
 	return s
 }
 
-// After a failed wake, the function recovers when a pod becomes ready, and may sleep again.
+// After a failed wake-up, the function recovers when a pod becomes ready, and may sleep again.
 func TestRecoversFromFailedWake(t *testing.T) {
 	fn := fellAsleep(t)
 	fn.Status = status.Of(fn, failedWake(seen(rolledOut(deployment(1, 0, latest)), nil, pod(latest, ended(0, `{"reason":"Built"}`)))))

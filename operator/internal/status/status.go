@@ -37,8 +37,8 @@ func (s *Seen) Problem() *validation.Problem {
 	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.OverLimits)
 }
 
-// Of returns the status of a Function. It does not change fn. Results of pods that no longer exist
-// are kept from the current status of fn.
+// Of returns the status of a Function. It does not change fn. It carries over the results of pods
+// that no longer exist from the current status of fn.
 func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	if len(seen.Diagnostics) > 0 || seen.Plan.Problem != nil || seen.CheckErr != nil {

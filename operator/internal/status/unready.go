@@ -31,7 +31,8 @@ const (
 const SlowStart = time.Minute
 
 // PodProblem returns the problem that prevents the pods of the latest spec from serving, with the
-// reason of its event; nil if none is known. The message of Ready contains its message.
+// reason of its event; nil if none is known. The message of the condition Ready contains the
+// message of the problem.
 func PodProblem(fn *v1beta1.Function, seen Seen) *validation.Problem {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	problem, _ := v.podProblem()

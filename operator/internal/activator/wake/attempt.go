@@ -13,7 +13,7 @@ import (
 )
 
 // An attempt waits for a ready pod of a function, and scales the Deployment if it has no pod. Only
-// an attempt that scales counts as a wake in the metrics.
+// an attempt that scales counts as a wake-up in the metrics.
 type attempt struct {
 	waker   *Waker
 	backend backend.Backend
@@ -116,10 +116,10 @@ func brokenReason(found []pods.Pod) (why string) {
 }
 
 // firstServing returns the address of a pod that is ready according to Kubernetes, or else of the
-// first one whose admin port reports it. If there is none, the address is empty and why is the
-// reason that one of the pods reports. A pod that accepts connections is not necessarily ready: its
-// launcher may still wait for the binary. All pods are queried concurrently, because a starting pod
-// may respond late.
+// first one whose admin port reports it. If there is none, firstServing returns an empty address
+// and the reason that one of the pods reports. A pod that accepts connections is not necessarily
+// ready: its launcher may still wait for the binary. All pods are queried concurrently, because a
+// starting pod may respond late.
 func firstServing(ctx context.Context, found []pods.Pod) (address, why string) {
 	if address, ok := pods.PickReady(found); ok {
 		return address, "" // the readiness probe has passed; the activator may have no access to the admin port

@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The phases of a wake. The duration of each starts with the first request.
+// The phases of a wake-up. The duration of each starts with the first request.
 const (
 	phaseScaled   = "scaled"   // the API server has accepted the new number of replicas
 	phaseSeen     = "seen"     // the cache contains a pod
 	phaseAnswered = "answered" // a pod is ready
 )
 
-// Metrics are the metrics of wakes.
+// Metrics are the metrics of wake-ups.
 type Metrics struct {
 	wakes    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -40,7 +40,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// record records the result of an attempt if it was a wake.
+// record records the result of an attempt if it was a wake-up.
 func (m *Metrics) record(s stopwatch, err error) {
 	switch {
 	case s.started.IsZero() || errors.Is(err, ErrStopped):
@@ -51,9 +51,9 @@ func (m *Metrics) record(s stopwatch, err error) {
 	}
 }
 
-// A stopwatch observes the duration of each phase of a wake once.
+// A stopwatch observes the duration of each phase of a wake-up once.
 type stopwatch struct {
-	started time.Time // zero if this is not a wake
+	started time.Time // zero if this is not a wake-up
 	done    map[string]bool
 }
 

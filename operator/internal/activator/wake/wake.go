@@ -1,5 +1,5 @@
-// Package wake returns connections to the pods of functions, and scales functions from zero that
-// have none.
+// Package wake returns connections to the pods of functions. If a function has no pods, it scales
+// the function up from zero.
 //
 //	wake.go     the Waker, which returns connections
 //	attempt.go  waits for a ready pod, once for all requests to a function
@@ -42,7 +42,7 @@ type Waker struct {
 	Live    client.Reader // reads from the API server
 	Pods    pods.Lister
 	Metrics *Metrics
-	// Timeout is the longest time that a wake may take.
+	// Timeout is the longest time that a wake-up may take.
 	Timeout time.Duration
 	// OnFailure is called for each failed attempt, even if it did not scale the function. It is not
 	// called for ErrStopped.
@@ -115,7 +115,7 @@ func (w *Waker) join(b backend.Backend) *attempt {
 	a := &attempt{waker: w, backend: b, done: make(chan struct{})}
 	w.attempts[b.Function] = a
 	go func() {
-		// Not the context of a request: the wake continues if the client disconnects.
+		// Not the context of a request: the wake-up continues if the client disconnects.
 		ctx, cancel := context.WithTimeoutCause(context.Background(), w.Timeout, fmt.Errorf("no pod of the function was ready within %s", w.Timeout))
 		defer cancel()
 		a.address, a.err = a.run(ctx)

@@ -66,7 +66,7 @@ type function struct {
 	namespace string
 	waker     *Waker
 	failures  atomic.Int32
-	failure   atomic.Value // error of the last failed wake
+	failure   atomic.Value // error of the last failed wake-up
 }
 
 func newFunction(t *testing.T, replicas int32) *function {
@@ -470,7 +470,7 @@ func TestReadyWithoutAdminPort(t *testing.T) {
 }
 
 // A request to a function that is stopped fails with ErrStopped, which does not count as a failed
-// wake.
+// wake-up.
 func TestStoppedWhileWaking(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 1)
