@@ -10,10 +10,11 @@ import (
 )
 
 // Listen returns a listener that accepts all connections of inner and limits the number of open
-// ones to most. If it is exceeded, it closes the oldest connection of the address that has the most
-// connections. The only connection of a client is not closed while another client has two.
-func Listen(inner net.Listener, most int) net.Listener {
-	return &listener{Listener: inner, most: most, byAddress: map[string][]*Conn{}}
+// connections to limit. When the limit is exceeded, the listener closes the oldest connection of
+// the address that has the most connections. It does not close a client's only connection as long
+// as another client has more than one.
+func Listen(inner net.Listener, limit int) net.Listener {
+	return &listener{Listener: inner, most: limit, byAddress: map[string][]*Conn{}}
 }
 
 type listener struct {

@@ -50,16 +50,16 @@ func checkRegular(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// ReadResult reads a file like OpenResult. It fails if the file has more than most bytes.
-func ReadResult(dir, name string, most int64) ([]byte, error) {
+// ReadResult reads a file like OpenResult. It fails if the file has more than limit bytes.
+func ReadResult(dir, name string, limit int64) ([]byte, error) {
 	file, err := OpenResult(dir, name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("the output %s has more than %d bytes", name, most)
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("the output %s has more than %d bytes", name, limit)
 	}
 	return data, err
 }

@@ -95,9 +95,9 @@ func (p Pod) idle(ctx context.Context) (time.Duration, error) {
 }
 
 // Serves reports whether a pod is ready according to its own /readyz, which may be up to a second
-// earlier than the Ready condition. If it is not, why is its response, or empty if there was none.
-// The pod must have an address.
-func (p Pod) Serves(ctx context.Context) (serves bool, why string) {
+// earlier than the Ready condition. If the pod is not ready, reason is its response, or empty if
+// there was none. The pod must have an address.
+func (p Pod) Serves(ctx context.Context) (serves bool, reason string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/readyz", nil)
 	if err != nil {
 		return false, ""
