@@ -1,5 +1,5 @@
-// Package apply makes the planned changes of a trigger with server-side apply. Its only decision is
-// whether an object belongs to the trigger and may be changed.
+// Package apply makes the changes that are planned for a trigger, with server-side apply. Its only
+// decision is whether an object belongs to the trigger and may be changed.
 package apply
 
 import (
@@ -45,8 +45,8 @@ type Change struct {
 	how metav1.DeletionPropagation
 }
 
-// To returns the change of live to want. If live has no UID, the object does not exist. extract
-// returns the fields that a field manager has applied.
+// To returns the Change that turns the object live into want. live has no UID if the object does
+// not exist. extract returns the fields that a field manager has applied.
 func To[A configuration, T client.Object](want A, live T, extract func(T, string) (A, error)) Change {
 	return Change{want: want, live: live, same: func() (bool, error) {
 		applied, err := extract(live, FieldOwner)
@@ -60,18 +60,19 @@ func (c Change) Same() bool {
 	return same && err == nil
 }
 
-// Gone returns the deletion of live if it belongs to the trigger. If live has no UID, the object
-// does not exist.
+// Gone returns the Change that deletes the object live if it belongs to the trigger. live has no
+// UID if the object does not exist.
 func Gone(live client.Object) Change { return Change{live: live} }
 
-// GoneFrom returns the deletion of live and its dependents if live belongs to owner, which is an
-// object of the trigger.
+// GoneFrom returns the Change that deletes the object live and its dependents if it belongs to
+// owner, which is an object of the trigger.
 func GoneFrom(owner, live client.Object) Change {
 	// By default, the API server orphans the pods of a Job.
 	return Change{live: live, owner: owner, how: metav1.DeletePropagationBackground}
 }
 
-// GoneAfterPods returns the deletion of live, which exists until its pods have terminated.
+// GoneAfterPods returns the Change that deletes the object live in the foreground: it exists until
+// its pods have terminated.
 func GoneAfterPods(live client.Object) Change {
 	return Change{live: live, how: metav1.DeletePropagationForeground}
 }

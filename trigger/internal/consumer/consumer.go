@@ -136,7 +136,7 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	return p
 }
 
-// mistake returns a problem that only a change of the trigger or of the cluster can solve.
+// mistake returns a problem that only a change to the trigger or to the cluster can solve.
 func mistake(message string) *functionref.Problem {
 	return &functionref.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
 }

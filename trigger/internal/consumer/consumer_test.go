@@ -94,7 +94,7 @@ func compare(t *testing.T, trigger v1alpha1.StreamTrigger, program consumer.Prog
 	}
 }
 
-// The subject of the dead letter must not match the subject of the trigger.
+// The dead-letter subject must not match the subject of the trigger.
 func TestDeadLetter(t *testing.T) {
 	for _, test := range []struct {
 		subject, deadLetter string

@@ -77,8 +77,9 @@ func (p *Program) tls(t *v1alpha1.StreamTLS) {
 func deploymentName(t v1alpha1.StreamTrigger) string { return t.GetName() + "-trigger" }
 
 // Deployment returns the Deployment of a trigger. url is the URL of the function. If it is empty,
-// because the function does not exist or has no Service, the Deployment has no pods. Events for a
-// stopped function are attempted, because KEDA may start it when events wait.
+// because the function does not exist or has no Service, the Deployment has no pods. For a stopped
+// function, the Deployment has a pod that tries to deliver events, because KEDA may start the
+// function when events wait.
 //
 // The strategy is Recreate, so that two pods never deliver ordered events concurrently.
 func Deployment(t v1alpha1.StreamTrigger, program Program, to functionref.Target, url, image string) *appsv1ac.DeploymentApplyConfiguration {

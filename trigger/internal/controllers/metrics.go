@@ -21,7 +21,7 @@ type Triggers struct {
 	// Reader reads from the cache.
 	Reader client.Reader
 
-	// Working is closed when this replica is the leader.
+	// Working is closed when this replica becomes the leader.
 	Working <-chan struct{}
 }
 

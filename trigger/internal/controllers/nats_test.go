@@ -170,7 +170,7 @@ func TestPodNotCreated(t *testing.T) {
 	says("pod " + pod.Name + " waits: ImagePullBackOff: not found")
 }
 
-// The subject of the dead letter must not match the subject of the trigger.
+// The dead-letter subject must not match the subject of the trigger.
 func TestDeadLetterLoop(t *testing.T) {
 	t.Parallel()
 	trigger := natsTrigger(newNamespace(t))

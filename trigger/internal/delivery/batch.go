@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// BatchRequest returns a request that contains several events in the batched mode: its body is a
-// JSON array of events. Of the headers of the messages, only Content-Type is kept.
+// BatchRequest returns a request that contains several events in batched content mode: its body is
+// a JSON array of events. Of the headers of the messages, only Content-Type is kept.
 func BatchRequest(ctx context.Context, method, url string, events []Event) (*http.Request, error) {
 	batch := make([]any, len(events))
 	for i, e := range events {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// theirs returns the attributes of a message that is a CloudEvent in the binary mode, or nil if it
-// is not. Names that are not valid for an attribute are omitted.
+// theirs returns the attributes of a message that is a CloudEvent in binary content mode, or nil if
+// it is not. Names that are not valid for an attribute are omitted.
 //
 // Headers begin with ce- and have percent-encoded values in the HTTP binding (section 3.1.3), which
 // NATS shares. They begin with ce_ and have plain values in the Kafka binding (section 3.2.3).

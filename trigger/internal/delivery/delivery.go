@@ -1,9 +1,9 @@
 // Package delivery delivers events to functions over HTTP, as CloudEvents 1.0. It does not depend on
 // a broker.
 //
-//   - Event and BatchRequest create requests. In the binary mode, the attributes are headers and
-//     the data is the body; in the batched mode, a request contains several events. A message
-//     that is already a CloudEvent keeps its attributes.
+//   - Event and BatchRequest create requests. In binary content mode, the attributes are headers
+//     and the data is the body; in batched content mode, a request contains several events. A
+//     message that is already a CloudEvent keeps its attributes.
 //   - Judge determines what a response means for an event, and Backoff when to retry.
 //   - Sender retries until the function accepts or rejects the event, or the attempts are
 //     exhausted.

@@ -25,10 +25,10 @@ type Event struct {
 	Extensions map[string]string
 	// Header contains the headers of the message, including the Content-Type of Data; it may be
 	// nil. They are sent too, except invalid headers and headers of the connection. A message is a
-	// CloudEvent in the binary mode if it has the header ce-specversion (NATS, HTTP) or
-	// ce_specversion (Kafka), and one in the structured mode if its Content-Type is
-	// application/cloudevents+json. It keeps its attributes, and those of this Event become
-	// extensions, such as golessid.
+	// CloudEvent in binary content mode if it has the header ce-specversion (NATS, HTTP) or
+	// ce_specversion (Kafka), and in structured content mode if its Content-Type is
+	// application/cloudevents+json. Such a message keeps its attributes, and those of this Event
+	// become extensions, such as golessid.
 	Header http.Header
 	Data   []byte
 }
@@ -55,9 +55,9 @@ func (f field) size() int {
 	return n
 }
 
-// Request returns a request that contains the event in the binary mode. If the attributes and
-// headers exceed maxHeader, some are omitted, and the extension golessomitted contains their
-// numbers.
+// Request returns a request that contains the event in binary content mode. If the attributes and
+// headers exceed maxHeader, some are omitted, and the extension golessomitted contains the number
+// of omitted attributes and the number of omitted headers.
 func (e Event) Request(ctx context.Context, method, url string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(e.data()))
 	if err != nil {
@@ -98,8 +98,8 @@ func (e Event) fields() []field {
 	return all
 }
 
-// fitting returns the fields that fit into a request, and a field with the numbers of omitted ones.
-// Attributes take precedence, then the headers for the data and the trace, then the others by name.
+// fitting returns the fields that fit into a request, and the field golessomitted. Attributes take
+// precedence, then the headers for the data and the trace, then the others by name.
 func fitting(all []field) []field {
 	slices.SortStableFunc(all, func(a, b field) int {
 		if x, y := rank(a.name), rank(b.name); x != y || x == 0 {

@@ -102,7 +102,7 @@ func refuseFirst(key string, _ int) int {
 }
 
 // While the dead letter cannot be written, this is reported and later events wait. The event is not
-// dropped and is in the dead letter exactly once in the end.
+// dropped and is in the dead-letter topic exactly once in the end.
 func TestDeadLetterDown(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -1,6 +1,6 @@
 // Package kafkastream consumes a Kafka topic as a member of a consumer group. The records of a
 // partition are delivered in order. An offset is committed only after the function has accepted its
-// record, or the record is in the dead letter topic or dropped. It is the only package that depends
+// record, or the record is in the dead-letter topic or dropped. It is the only package that depends
 // on Kafka.
 package kafkastream
 
@@ -17,14 +17,14 @@ import (
 // rejoinPause is the delay before the process joins the group again.
 const rejoinPause = time.Second
 
-// A Consumer consumes a topic. It reads the files for each connection, so that their contents can
-// change.
+// A Consumer consumes a topic. It reads the password and certificate files for each connection, so
+// their contents may change.
 type Consumer struct {
 	// Brokers are addresses (HOST:PORT) of some brokers, from which the others are discovered.
 	Brokers []string
 
 	// Topic is the topic to consume, and Group the consumer group. FormerGroup is used instead if
-	// only that group has committed offsets of the topic; it is optional.
+	// only that group has committed offsets for the topic; it is optional.
 	Topic, Group, FormerGroup string
 
 	// SessionTimeout is the time without a heartbeat after which the group reassigns the partitions
@@ -32,7 +32,7 @@ type Consumer struct {
 	SessionTimeout time.Duration
 
 	// Mechanism is the SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or "" for none. User is
-	// name of the user; PasswordFile contains the password.
+	// the user name, and PasswordFile the file with the password.
 	Mechanism, User, PasswordFile string
 
 	// TLS encrypts the connections. The brokers are verified with the CA certificates in CAFile, or

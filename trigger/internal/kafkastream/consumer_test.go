@@ -219,7 +219,7 @@ func TestRebalance(t *testing.T) {
 	})
 }
 
-// Events that the function rejects are in the dead letter topic once, with the reason. The others
+// Events that the function rejects are in the dead-letter topic once, with the reason. The others
 // are delivered.
 func TestPoison(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {

@@ -47,9 +47,9 @@ func (c *Consumer) findGroup(ctx context.Context, d *stream.Deliverer) (string, 
 	return "", nil
 }
 
-// chooseGroup returns FormerGroup if it has committed offsets of the topic and Group has none, or
-// if only FormerGroup can be read. It returns Group if the offsets of FormerGroup belong to another
-// trigger.
+// chooseGroup returns FormerGroup if it has committed offsets for the topic and Group has none, or
+// if the consumer is authorized to read FormerGroup but not Group. It returns Group if the offsets
+// of FormerGroup belong to another trigger.
 func (c *Consumer) chooseGroup(ctx context.Context, admin *kadm.Client) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -79,8 +79,8 @@ func (c *Consumer) chooseGroup(ctx context.Context, admin *kadm.Client) (string,
 	return c.FormerGroup, nil
 }
 
-// commits returns the committed offsets of a group for the topic. denied reports that the group
-// cannot be read.
+// commits returns the committed offsets of a group for the topic. denied reports that the consumer
+// is not authorized to read the group.
 func (c *Consumer) commits(ctx context.Context, admin *kadm.Client, group string) (commits map[int32]kadm.OffsetResponse, denied bool, err error) {
 	all, err := admin.FetchOffsets(ctx, group)
 	switch {

@@ -12,7 +12,7 @@ import (
 )
 
 // A dead letter that the broker accepts is stored unchanged, however large it is. If it is too
-// large for the dead letter topic, it is stored without its value, or also without its headers and
+// large for the dead-letter topic, it is stored without its value, or also without its headers and
 // key. No record blocks its partition.
 func TestLargeDeadLetter(t *testing.T) {
 	t.Parallel()

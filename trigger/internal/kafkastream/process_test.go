@@ -166,7 +166,7 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
-// topic creates a topic and its dead letter topic, and returns a consumer of it.
+// topic creates a topic and its dead-letter topic, and returns a consumer of it.
 func (b brokers) topic(t *testing.T, partitions int32) *Consumer {
 	t.Helper()
 	name := fmt.Sprintf("orders-%d", time.Now().UnixNano())
@@ -209,5 +209,5 @@ func (b brokers) produceFrom(t *testing.T, topic string, from, to, keys int) {
 	}
 }
 
-// deadLetter returns the dead letter topic of a topic.
+// deadLetter returns the dead-letter topic of a topic.
 func deadLetter(topic string) string { return topic + ".dead" }

@@ -20,14 +20,14 @@ import (
 // eventType is the type of the events.
 const eventType = "io.goless.kafka.record"
 
-// Additional headers of a record in the dead letter topic.
+// Additional headers of a record in the dead-letter topic.
 const (
 	idHeader     = "Goless-Id"
 	sourceHeader = "Goless-Source"
 	reasonHeader = "Goless-Reason"
 
-	// truncatedHeader contains the number of omitted bytes, if the record is too large for the dead
-	// letter topic.
+	// truncatedHeader contains the number of omitted bytes, if the record is too large for the
+	// dead-letter topic.
 	truncatedHeader = "Goless-Truncated"
 )
 
@@ -39,7 +39,7 @@ type message struct {
 	// topicID is the ID of the topic of the record, or "" if the broker has none.
 	topicID string
 
-	letter chan error // receives the result of the dead letter; nil before it is sent
+	letter chan error // receives the result of writing the dead letter; nil before it is sent
 	left   int        // number of parts that the dead letter omits because the broker has rejected them
 }
 
@@ -80,7 +80,7 @@ func (m *message) Event() delivery.Event {
 	return e
 }
 
-// DeadLetter writes the record to the dead letter topic. It returns when all in-sync replicas have
+// DeadLetter writes the record to the dead-letter topic. It returns when all in-sync replicas have
 // stored the record.
 //
 // A record that is too large for the topic is written without its value, and if necessary without

@@ -1,5 +1,5 @@
 // Package keda defines the part of a ScaledObject that triggers use. KEDA's own module would add
-// the clients of everything that it can scale by as dependencies.
+// many dependencies: a client for each of its scalers.
 package keda
 
 import (

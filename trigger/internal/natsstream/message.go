@@ -70,7 +70,7 @@ func (m *message) ownHeader() nats.Header {
 	return header
 }
 
-// DeadLetter publishes the message to the dead letter subject, with headers for its origin and the
+// DeadLetter publishes the message to the dead-letter subject, with headers for its origin and the
 // reason, and waits for the acknowledgement of a stream. The stream removes duplicates by message
 // ID. If the message is too large with those headers, it is published without its data, and if that
 // is too large, also without its own headers.

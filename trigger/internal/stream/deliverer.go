@@ -19,8 +19,8 @@ type Message interface {
 	// Event returns the event to deliver.
 	Event() delivery.Event
 
-	// DeadLetter writes the message and the reason to the dead letter, and returns when it is
-	// stored. It is called only if a dead letter is configured.
+	// DeadLetter writes the message and the reason to the dead-letter destination, and returns when
+	// they are stored. It is called only if such a destination is configured.
 	DeadLetter(ctx context.Context, reason string) error
 }
 
@@ -33,12 +33,13 @@ type Deliverer struct {
 	Sender delivery.Sender
 
 	// Concurrency is the maximum number of concurrent requests. Batch is the maximum number of
-	// events in a request; 0 means that each request contains one event in the binary mode. Lanes
-	// enforces both limits.
+	// events in a request; 0 means that each request contains one event in binary content mode.
+	// Lanes enforces both limits.
 	Concurrency, Batch int
 
-	// DeadLetter is the destination of events that the function does not accept. If it is "", Drop
-	// discards them; otherwise they are retried indefinitely.
+	// DeadLetter is the dead-letter destination (a topic or a subject), for events that the
+	// function does not accept. If it is "", Drop discards them; otherwise they are retried
+	// indefinitely.
 	DeadLetter string
 	Drop       bool
 
@@ -50,8 +51,9 @@ type Deliverer struct {
 }
 
 // Deliver returns true when the messages may be acknowledged: the function has accepted them, or
-// they are in the dead letter or dropped. It returns false if the context ends before that. It is
-// called with one message, or with several messages that are delivered together if Batch is set.
+// they are in the dead-letter destination or dropped. It returns false if the context ends before
+// that. It is called with one message, or with several messages that are delivered together if
+// Batch is set.
 func (d *Deliverer) Deliver(ctx context.Context, messages ...Message) bool {
 	start := time.Now()
 	p := parcel{Deliverer: d, messages: messages, events: make([]delivery.Event, len(messages)), sender: d.Sender}
@@ -75,7 +77,7 @@ const longPause = time.Minute
 // A parcel contains messages that are delivered together.
 type parcel struct {
 	*Deliverer
-	messages []Message // not yet in the dead letter
+	messages []Message // not yet in the dead-letter destination
 	events   []delivery.Event
 	sender   delivery.Sender
 	paused   time.Time // since when the function has not received the events; zero if it has
@@ -163,7 +165,7 @@ func drainContext(ctx context.Context, after time.Duration) (context.Context, co
 	return lasting, func() { stop(); stopAbort(); cancel() }
 }
 
-// deadLetter writes the messages to the dead letter, and retries until they are stored.
+// deadLetter writes the messages to the dead-letter destination, and retries until they are stored.
 func (p *parcel) deadLetter(ctx context.Context, reason string) Outcome {
 	for n := 1; ctx.Err() == nil; n++ {
 		err := p.writeDeadLetters(ctx, reason)
@@ -181,7 +183,7 @@ func (p *parcel) deadLetter(ctx context.Context, reason string) Outcome {
 	return interrupted
 }
 
-// writeDeadLetters writes the remaining messages to the dead letter in order.
+// writeDeadLetters writes the remaining messages to the dead-letter destination in order.
 func (p *parcel) writeDeadLetters(ctx context.Context, reason string) error {
 	for ; len(p.messages) > 0; p.messages = p.messages[1:] {
 		if err := p.messages[0].DeadLetter(ctx, reason); err != nil {

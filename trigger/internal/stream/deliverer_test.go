@@ -22,7 +22,7 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// message is a message whose dead letter rejects it a number of times.
+// message is a message that the dead-letter destination rejects a number of times.
 type message struct {
 	id       string
 	refusals int
@@ -79,7 +79,7 @@ func deliverer(t *testing.T, f http.RoundTripper) *stream.Deliverer {
 func TestDeliver(t *testing.T) {
 	for name, test := range map[string]struct {
 		codes    []int
-		refusals int // number of rejections by the dead letter
+		refusals int // number of rejections by the dead-letter destination
 		edit     func(*stream.Deliverer)
 		calls    int32
 		outcome  string
@@ -181,14 +181,14 @@ func TestHeldUp(t *testing.T) {
 }
 
 // The response to a batch applies to all of its events: they are retried together, and each is in
-// the dead letter exactly once, even if some of them are rejected for a while.
+// the dead-letter destination exactly once, even if some of them are rejected for a while.
 func TestBatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		codes   []int
 		edit    func(*stream.Deliverer)
 		calls   int32
 		outcome string
-		reason  string // "" if the dead letter has none
+		reason  string // "" if the dead-letter destination has none
 	}{
 		"Taken":   {codes: []int{500, 200}, calls: 2, outcome: "delivered"},
 		"Blocked": {codes: []int{400, 400, 200}, calls: 3, outcome: "delivered"},
@@ -217,8 +217,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// checkReasons checks that the dead letter contains each message once with a reason; "" means not
-// at all.
+// checkReasons checks that the dead-letter destination contains each message once, with the reason
+// want; "" means not at all.
 func checkReasons(t *testing.T, messages []*message, want string) {
 	t.Helper()
 	for _, m := range messages {

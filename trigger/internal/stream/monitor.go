@@ -80,8 +80,8 @@ type Monitor struct {
 	partitions int32
 }
 
-// NewMonitor returns a Monitor for a process of the given version and commit. It has the problem
-// that nothing is connected yet.
+// NewMonitor returns a Monitor for a process of the given version and commit. It initially contains
+// a Problem: nothing is connected yet.
 func NewMonitor(version, commit string) *Monitor {
 	m := &Monitor{
 		registry: prometheus.NewRegistry(),

@@ -100,7 +100,7 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, request reconcile.Requ
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// apply makes the changes of a plan. It returns the problem of the trigger: the reason why a change
+// apply makes the changes in a plan. It returns the problem of the trigger: the reason why a change
 // was not made, or else the problem of the plan. It returns an error if a retry may help.
 func (r *Reconciler[T, S]) apply(ctx context.Context, t T, p Plan) (*functionref.Problem, error) {
 	problem := p.Problem

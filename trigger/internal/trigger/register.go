@@ -97,7 +97,7 @@ func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	return b.Complete(r)
 }
 
-// targetChanged selects the changes of a Function that are relevant to its triggers.
+// targetChanged selects the changes to a Function that are relevant to its triggers.
 var targetChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, now := e.ObjectOld.(*v1beta1.Function), e.ObjectNew.(*v1beta1.Function)
 	return !equality.Semantic.DeepEqual(functionref.Of(before, before.Name), functionref.Of(now, now.Name)) ||
