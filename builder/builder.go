@@ -61,8 +61,8 @@ type Builder struct {
 type Result struct {
 	compile.Result
 
-	// CacheError is the error of caching the dependencies of this build in Dependencies, which only
-	// makes the next build slower. It is nil on success.
+	// CacheError is the error that prevented caching the dependencies of this build in
+	// Dependencies. It only makes the next build slower. It is nil on success.
 	CacheError error
 }
 
@@ -175,7 +175,7 @@ func (b *Builder) MaxDuration() time.Duration {
 	return DefaultTimeout
 }
 
-// Fingerprint identifies everything except limits that determines how a source is compiled. Builds
+// Fingerprint identifies everything that determines how a source is compiled, except limits. Builds
 // of equal sources with equal fingerprints have the same outcome.
 func (b *Builder) Fingerprint() string {
 	return b.Toolchain.Version + " " + compile.Fingerprint() + " " + program.Fingerprint()

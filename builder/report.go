@@ -18,8 +18,8 @@ import (
 // Function.
 type Reason string
 
-// The outcomes of a build. Only BuildFailed is not caused by the source, so that a retry may
-// succeed. A crash of the compiler is CompileFailed, because a retry would crash again.
+// The outcomes of a build. BuildFailed is the only failure that the source does not cause, so a
+// retry may succeed. A crash of the compiler is CompileFailed, because a retry would crash again.
 const (
 	Built            Reason = "Built"
 	InvalidSource    Reason = "InvalidSource"

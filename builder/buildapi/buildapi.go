@@ -1,5 +1,6 @@
-// Package buildapi implements the protocol of the build service: orders and events, keys and tokens,
-// and the client that the operator uses. The service itself is in package buildservice.
+// Package buildapi implements the protocol of the build service: orders (requests to build one
+// source) and the events of their builds, keys and tokens, and the client that the operator uses.
+// The service itself is in package buildservice.
 //
 // All keys are derived from one seed that the operator and the service share. A pod has only the
 // public key and a capability, the token for one binary.

@@ -47,7 +47,7 @@ func (e *StatusError) Is(target error) bool {
 	return target == ErrBusy && (e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable)
 }
 
-// Client orders builds from the build service. It is safe for concurrent use.
+// Client sends orders to the build service. It is safe for concurrent use.
 type Client struct {
 	url  string
 	keys *Keys

@@ -24,8 +24,8 @@ var encoding = base64.RawURLEncoding
 // ErrSignature means that a binary is not the one that the service built for the key.
 var ErrSignature = errors.New("the signature is wrong: this is not what the build service has built")
 
-// Keys contains all keys that are derived from a seed. They authorize their holder to order builds,
-// and to fetch and sign binaries.
+// Keys contains all keys that are derived from a seed. They authorize their holder to request
+// builds, and to fetch and sign binaries.
 type Keys struct {
 	private    ed25519.PrivateKey
 	token      string

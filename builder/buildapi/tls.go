@@ -29,7 +29,7 @@ func (k *Keys) ServerTLS() (*tls.Config, error) {
 	}, nil
 }
 
-// ErrSeed means that the server has another seed.
+// ErrSeed means that the server has a different seed.
 var ErrSeed = errors.New("this is not the build service, or it has another seed: restart what was started with an old Secret goless-build")
 
 // ClientTLS returns the configuration of a client that accepts only servers with the same seed,

@@ -54,8 +54,8 @@ func IsArchive(src []byte) bool {
 
 // Split returns the files of a source without validating them. A source that is not an archive is a
 // single file with the name filename. In an archive, text before the first marker is the file
-// handler.go, as in the Go Playground, unless it is blank or a comment. It is a comment if the
-// archive contains Go files and no line of the text begins like a Go declaration.
+// handler.go, as in the Go Playground. It is ignored if it is blank, or if the archive contains Go
+// files and no line of the text begins like a Go declaration.
 func Split(filename string, src []byte) []File {
 	if !IsArchive(src) {
 		return []File{{Name: filename, Line: 1, Data: src}}

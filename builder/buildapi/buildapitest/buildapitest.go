@@ -15,8 +15,8 @@ import (
 )
 
 // NewServer starts a TLS server that responds to orders with answer. It calls keys for each
-// connection and each order, because the keys may change. It responds to clients with other keys
-// with 401, and to invalid orders with 400.
+// connection and each order, because the keys may change. It responds with 401 to clients with
+// different keys, and with 400 to invalid orders.
 func NewServer(keys func(context.Context) (*buildapi.Keys, error), answer func(http.ResponseWriter, *http.Request, buildapi.Order)) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+buildapi.BuildsPath, func(w http.ResponseWriter, r *http.Request) {

@@ -153,7 +153,7 @@ func pruneToolchain(ctx context.Context, tools *toolchain.Toolchain, everything 
 	return errors.Join(prune(src, isInput), prune(tools.Modules, isModuleFile))
 }
 
-// writePlan writes the plan, by which functions are built without the go command, to dir. It
+// writePlan writes the plan with which functions are built without the go command to dir. It
 // removes the function that imports all packages from the cache.
 func writePlan(ctx context.Context, tools *toolchain.Toolchain, everything *program.Program, dir string) (string, error) {
 	plan, err := compile.MakePlan(ctx, tools, everything)

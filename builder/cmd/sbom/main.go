@@ -1,12 +1,12 @@
-// Command sbom completes the software bills of materials of a release, in the format SPDX 2.3. ko
-// writes the bills of images, which contain the modules of their programs. sbom adds the standard
-// library, and what the builder's image contains for compiling functions.
+// Command sbom completes the software bills of materials (SBOMs) of a release, in the format SPDX
+// 2.3. ko writes the SBOMs of images, which contain the modules of their programs. sbom adds the
+// standard library, and what the builder's image contains for compiling functions.
 //
-//	sbom program FILE >BILL            bill of a Go program
-//	sbom functions PLAN >BILL          bill of what functions are linked with, from the plan of kodata
-//	sbom image BILL [PLAN] >COMPLETED  bill of ko with what ko omits
+//	sbom program FILE >BILL            SBOM of a Go program
+//	sbom functions PLAN >BILL          SBOM of what functions are linked with, from the plan of kodata
+//	sbom image BILL [PLAN] >COMPLETED  SBOM written by ko, completed with what ko omits
 //
-// The time in bills is SOURCE_DATE_EPOCH, so that equal programs have equal bills.
+// The time in an SBOM is SOURCE_DATE_EPOCH, so that equal programs have equal SBOMs.
 package main
 
 import (
@@ -95,8 +95,9 @@ func linked(file string) (*debug.BuildInfo, error) {
 	return info, nil
 }
 
-// completed returns a bill of ko with the standard library and with what functions are linked with.
-// The program of the image must have been compiled with the same version of Go as this program.
+// completed returns an SBOM written by ko, completed with the standard library and with what
+// functions are linked with. The program of the image must have been compiled with the same version
+// of Go as this program.
 func completed(file string, plans []string) (document, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -108,7 +109,7 @@ func completed(file string, plans []string) (document, error) {
 	}
 	program := bill.contained()
 	if program == "" {
-		return bill, nil // bill of an index, which contains images but no program
+		return bill, nil // SBOM of an index, which contains images but no program
 	}
 	bill.add(program, "DEPENDS_ON", standardLibrary(runtime.Version()))
 	for _, plan := range plans {
@@ -123,7 +124,7 @@ func completed(file string, plans []string) (document, error) {
 	return bill, nil
 }
 
-// describe returns the bill of a program.
+// describe returns the SBOM of a program.
 func describe(name string, info *debug.BuildInfo) (document, error) {
 	created, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// bill runs the command and returns the purls of all packages.
+// bill runs the command and returns the purls of all packages in the SBOM.
 func bill(t *testing.T, args ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -71,7 +71,7 @@ func TestProgram(t *testing.T) {
 
 const plan = `{"tracingModules": "\"0123456789abcdefpath\\tgoless.io/function\\nmod\\tgoless.io/function\\t(devel)\\t\\ndep\\tgo.uber.org/zap\\tv1.28.0\\th1:xyz=\\n0123456789abcdef\""}`
 
-// ofKo contains the fields of a bill of ko that the command reads.
+// ofKo contains the fields of an SBOM written by ko that the command reads.
 const ofKo = `{
   "packages": [{"SPDXID": "SPDXRef-image"}, {"SPDXID": "SPDXRef-program"}],
   "relationships": [{"spdxElementId": "SPDXRef-image", "relationshipType": "CONTAINS", "relatedSpdxElement": "SPDXRef-program"}]}`

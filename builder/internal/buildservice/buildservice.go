@@ -8,7 +8,7 @@
 //
 // Package builder compiles. This package does not use Kubernetes.
 //
-// A replica may lose all its data at any time: builds are reproducible, and clients order missing
+// A replica may lose all its data at any time: builds are reproducible, and clients request missing
 // binaries again.
 package buildservice
 

@@ -60,7 +60,7 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 	case answer.begun && errors.Is(err, errFull):
 		answer.notify(buildapi.Event{Key: key, Dropped: true})
-	case answer.begun: // a client without a report orders again
+	case answer.begun: // a client without a report sends its order again
 	case errors.Is(err, errEnding):
 		retryLater(w, http.StatusServiceUnavailable, err.Error())
 	default:

@@ -118,7 +118,7 @@ func (q *queue) load(namespace string) (sum load) {
 
 // surplus returns the build to drop after added made the queue too full: the newest build of the
 // namespace with the largest load. It does not return added if that is the only queued build of its
-// namespace, so that a namespace that builds rarely is not locked out.
+// namespace, so that a namespace with few builds is not locked out.
 func (q *queue) surplus(added *queuedBuild) (newest *queuedBuild) {
 	var most int
 	for namespace, queued := range q.waiting {

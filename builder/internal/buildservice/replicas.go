@@ -130,7 +130,7 @@ func weight(key, address string) string {
 	return string(sum[:])
 }
 
-// forward orders the build from the replicas that precede this one, one after another, until one
+// forward requests the build from the replicas that precede this one, one after another, until one
 // returns a report. It passes their events to notify, and reports whether a replica returned a
 // report or ctx has ended.
 func (s *Service) forward(ctx context.Context, key string, o buildapi.Order, notify func(buildapi.Event)) bool {

@@ -58,7 +58,7 @@ func servePlain(ctx context.Context, listener net.Listener, handler http.Handler
 	return nil
 }
 
-// Serve serves requests until ctx ends. It then cancels all builds; clients order them again from
+// Serve serves requests until ctx ends. It then cancels all builds; clients request them again from
 // another replica.
 func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 	config, err := s.config.Keys.ServerTLS()

@@ -1,5 +1,5 @@
-// Package cloudevent creates requests for CloudEvents 1.0 in the binary mode of HTTP, like those of
-// triggers: attributes are headers, and the data is the body. It sends nothing.
+// Package cloudevent creates HTTP requests for CloudEvents 1.0 in binary content mode, like those
+// of triggers: attributes are headers, and the data is the body. It does not send them.
 package cloudevent
 
 import (

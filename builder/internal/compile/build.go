@@ -1,6 +1,6 @@
-// Package compile compiles programs to binaries, and also vets and tests them. It compiles and
-// links a program without modules of its own directly, using a precomputed Plan, which halves the
-// time. It uses the go command for all other programs, and when the direct build fails. Both ways
+// Package compile compiles programs to binaries, and also vets and tests them. A program without
+// modules of its own is compiled and linked directly, using a precomputed Plan, which halves the
+// time. The go command compiles all other programs, and those whose direct build fails. Both ways
 // produce the same binary, byte for byte.
 //
 // Sources are untrusted, so the compiler runs in a sandbox: it can access only the toolchain, the
@@ -53,8 +53,8 @@ type Options struct {
 	// Program is the program to compile. Its modules must have been fetched.
 	Program *program.Program
 
-	// Output is the path of the binary to write. Its directory must exist. What was
-	// there before is replaced. The compiler does not write there.
+	// Output is the path of the binary to write. Its directory must exist. An existing file is
+	// replaced. The compiler itself does not write to this directory.
 	Output string
 
 	// Timeout is the maximum duration of the build. Required.

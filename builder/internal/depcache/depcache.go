@@ -1,8 +1,8 @@
 // Package depcache keeps the modules that a build has fetched and the packages that it has
 // compiled, except the author's own, for the next build with the same dependencies: usually that of
-// the same function after a change of its handler. The result of a build is an immutable set. Only
-// builds with the same key get a set, and the namespace is part of the key, so that no tenant can
-// influence the builds of another.
+// the same function after a change of its handler. Each build stores its dependencies as an
+// immutable set. A build can use a set only if its key is the same. The namespace is part of the
+// key, so that no tenant can influence the builds of another.
 package depcache
 
 import (

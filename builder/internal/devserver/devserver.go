@@ -23,7 +23,7 @@ import (
 
 const (
 	// drain is how long a program may take to finish running requests before it ends, unless
-	// drainVariable in its environment has another value.
+	// drainVariable in its environment sets a different time.
 	drain         = 10 * time.Second
 	drainVariable = "DRAIN_TIMEOUT"
 

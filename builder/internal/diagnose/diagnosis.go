@@ -194,8 +194,8 @@ func (d *diagnosis) place(line string) bool {
 var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 
 // placeDependency handles a line with a position in a fetched module. Only the first such line
-// becomes a diagnostic, because the author can only require another version. It reports false for
-// all lines if there is no go.mod, since the author cannot do even that.
+// becomes a diagnostic, because the author can only require a different version. It reports false
+// for all lines if there is no go.mod, since the author cannot do even that.
 func (d *diagnosis) placeDependency(line string) bool {
 	file, ok := strings.CutPrefix(strings.TrimSpace(line), hiddenModules+"/")
 	if !ok || !placed.MatchString(line) || isUnfetched(line) || d.program.Source.GoMod == nil {

@@ -31,8 +31,8 @@ type Remedy int
 // Remedies complete the go.mod and the go.sum of the program.
 const (
 	NoRemedy         Remedy = iota
-	CompleteGraph           // with the requirements of all modules
-	CompletePackages        // with what the packages of the program need
+	CompleteGraph           // adds the requirements of all modules
+	CompletePackages        // adds what the packages of the program need
 )
 
 // The go command reports in prose why it cannot load packages. These seven classes of messages are

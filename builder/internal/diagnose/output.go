@@ -66,8 +66,8 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 }
 
 // OutOfMemory reports whether a command that ended with err and wrote lines needed more memory than
-// it may use. If the builder limits the memory of the command, a kill by another process does not
-// count, because then the machine lacks memory.
+// it may use. If the builder limits the memory of the command, it returns false for a command that
+// another process has killed: in that case, the machine is out of memory, not the command.
 func OutOfMemory(r *sandbox.Result, err error, lines []string) bool {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
 		return strings.Contains(line, notStarted) // which does not depend on the program

@@ -25,7 +25,7 @@ import (
 )
 
 // Files returns the new content of the Go files that have to change, by name. All files are in the
-// directory dir. Files searches packages to import in the standard library and, if there is a
+// directory dir. Files looks for packages to import in the standard library and, if there is a
 // go.mod, in its module and in downloaded modules that it requires. It runs the first go command in
 // PATH. Until it returns, it changes the environment and the working directory of the process.
 //

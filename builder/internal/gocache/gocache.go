@@ -41,8 +41,8 @@ func Setting(dir, write string, read ...string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// Enter turns this process into a cache, and does not return, if the go command has started it for
-// that. Otherwise it does nothing.
+// Enter does nothing unless the go command started this process as its build cache. In that case,
+// Enter runs the cache and does not return.
 func Enter() {
 	if filepath.Base(os.Args[0]) != name {
 		return

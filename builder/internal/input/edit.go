@@ -26,13 +26,13 @@ type Edit struct {
 
 // A Change is new content for files of a Function, by name. Files that are not in the source are
 // added: to the directory if the input is a Go file or a directory, otherwise to the archive. A
-// source of one file becomes an archive for that.
+// source of a single file becomes an archive.
 type Change struct {
 	Function *Function
 	Files    map[string][]byte
 }
 
-// Edits returns the edits for changes of Functions that were read from one input. They preserve the
+// Edits returns the edits for changes to Functions that were read from one input. They preserve the
 // text around the sources and unchanged files.
 func Edits(changes []Change) ([]Edit, error) {
 	var edits []Edit
@@ -240,7 +240,7 @@ func (b *block) column(line, column int) int {
 	return column
 }
 
-// replace returns the lines of the file with another source.
+// replace returns the lines of the file with the source replaced.
 func (b *block) replace(lines []string, source string) []string {
 	begin := b.scalar.Line // lines are numbered from 1, so this is the index of the line below the indicator
 	end := begin + len(withoutEnd(b.source))

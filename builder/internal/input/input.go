@@ -6,7 +6,7 @@
 //   - a YAML file with any number of Functions and other objects,
 //   - standard input, with the content of a file.
 //
-// It translates positions in a source to positions in the input, and computes the changes of the
+// It translates positions in a source to positions in the input, and computes the changes to the
 // input for a changed source. It does not check sources, and writes no files.
 package input
 

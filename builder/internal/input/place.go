@@ -31,7 +31,8 @@ func (p place) String() string {
 }
 
 // Locate translates a diagnostic with a position in a file of the source to one with a position in
-// the input. It also translates positions in the message, and the argument of builder tidy there.
+// the input. It also translates positions in the message, and replaces FILE in its command "builder
+// tidy FILE" with the path of the input.
 func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 	d.Message = strings.ReplaceAll(f.Mentions(d.Message), "builder tidy FILE", "builder tidy "+f.path())
 	at := f.locate(d.File, d.Line, d.Column)

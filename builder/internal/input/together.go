@@ -48,9 +48,9 @@ func (c *fieldChecker) checkRequests(path string, resources *yaml.Node) {
 	}
 }
 
-// Warnings returns what is wrong with the YAML of the Function unless the defaults of the cluster
-// differ from those of Goless: a /tmp that is not smaller than the limit that its files count
-// toward.
+// Warnings returns warnings about values that are invalid with the default settings of Goless,
+// which a cluster may change: a spec.scratch.size that is not less than the limit that the files in
+// /tmp count toward.
 func (f *Function) Warnings() []handler.Diagnostic {
 	if f.object == nil {
 		return nil

@@ -51,7 +51,7 @@ func (k *Client) pods(ctx context.Context, f *Function) ([]pod, error) {
 }
 
 // Logs writes the logs of all pods of a Function to the writers that open returns, one pod after
-// another, the oldest first. It reports false if there are none.
+// another, oldest pod first. It reports false if no pod has started.
 func (k *Client) Logs(ctx context.Context, f *Function, open func() io.WriteCloser) (bool, error) {
 	pods, err := k.pods(ctx, f)
 	if err != nil {

@@ -95,8 +95,8 @@ const (
 	startInterval = 100 * time.Millisecond
 )
 
-// RoundTrip repeats a request while the Service has no ready pod, because no pod has received it
-// then. The error contains the reason of the API server.
+// RoundTrip repeats a request while the Service has no ready pod, because in that case no pod has
+// received it. The error contains the reason of the API server.
 func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	deadline := time.After(startPatience)
 	for {

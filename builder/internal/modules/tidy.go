@@ -129,7 +129,7 @@ func tidy(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []
 
 // requireShared adds modules that both the imports and the runtime need to the go.mod of p, in the
 // version of the runtime. It skips modules that the modules in go.mod require, because go mod tidy
-// would select another version of them.
+// would select a different version of them.
 func requireShared(ctx context.Context, t *toolchain.Toolchain, p *program.Program, work string, imported []handler.Import) error {
 	shared := map[string]string{}
 	for _, i := range imported {

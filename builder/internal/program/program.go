@@ -50,7 +50,7 @@ var runtimeArchive []byte
 //go:embed main.go.txt
 var mainFormat string
 
-// A Program is a program that Write has written.
+// A Program is a generated program on disk; see Write.
 type Program struct {
 	// Dir is the directory of the program, with the package main.
 	Dir string

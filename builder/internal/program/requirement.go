@@ -21,8 +21,8 @@ import (
 const MaxRequirements = 16 << 20
 
 // Requirement returns the position in the author's go.mod that requires the module with this path,
-// or replaces another module with it. It returns the first line if there is none, because another
-// module requires it.
+// or replaces another module with it. If the go.mod does not mention the module, because only
+// another module requires it, Requirement returns the first line.
 func (p *Program) Requirement(path string) handler.Import {
 	at := handler.Import{File: "go.mod", Path: path, Line: 1, Column: 1}
 	mod := p.Source.GoMod
@@ -149,8 +149,8 @@ func (p *Program) Selected() map[string]string {
 }
 
 // RuntimeModules returns the modules that the runtime's packages in the program import, in the
-// versions that the runtime requires. It omits modules that the program replaces or has in another
-// version.
+// versions that the runtime requires. It omits modules that the program replaces or has in a
+// different version.
 func (p *Program) RuntimeModules() (needed []module.Version) {
 	mod, err := runtimeMod()
 	if err != nil {

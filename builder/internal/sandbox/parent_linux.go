@@ -6,8 +6,8 @@ import (
 )
 
 // EndWithParent makes the started process end when this process does, even if this process is
-// killed. The kernel ties it to the thread that started it; all threads of this process end
-// together. It modifies and returns attributes.
+// killed. The kernel ends it with the thread that started it, which is sufficient because all
+// threads of this process end together. It modifies and returns attributes.
 func EndWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
 	attributes.Pdeathsig = syscall.SIGKILL
 	return attributes

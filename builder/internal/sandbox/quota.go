@@ -70,7 +70,8 @@ func (q *Quota) compare(used Quota) error {
 	return nil
 }
 
-// A QuotaError is the ErrTooLarge of a command that exceeded its Quota.
+// A QuotaError reports that a command exceeded its Quota, or that its disk usage cannot be
+// measured. It is an ErrTooLarge.
 type QuotaError struct {
 	// Most is the limit of the Quota, such as "896 MiB" or "100000 files". It is empty if
 	// Unmeasured is set.

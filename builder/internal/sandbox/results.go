@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// OpenResult opens a file that a command has created for reading. name is its path in dir, a
+// OpenResult opens, for reading, a file that a command has created. name is its path in dir, a
 // directory that the command cannot replace. It fails for anything but a regular file without
 // opening it: a symbolic link may lead to a file that the command cannot read, and opening a FIFO
 // can block indefinitely.

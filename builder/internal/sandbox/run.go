@@ -51,8 +51,9 @@ type Result struct {
 	cpu time.Duration // see CPUTime; 0 unless the context has ended
 }
 
-// CPUTime returns the CPU time of the processes of the command. It reports false if it is not
-// known: a command that was killed did not wait for its processes, whose time only Linux reports.
+// CPUTime returns the CPU time of the processes of the command. It reports false if the time is not
+// known: a killed command has not waited for its child processes, and only Linux reports their
+// time.
 func (r *Result) CPUTime() (time.Duration, bool) {
 	spent := r.cpu
 	if r.State != nil {

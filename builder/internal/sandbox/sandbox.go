@@ -13,8 +13,8 @@
 // under the name builder-sandbox, and that process limits itself before it executes the command.
 // Every program that calls Run, including tests, must call Enter first in main.
 //
-// On Windows, commands have no limits and the permissions of their user, which is a developer with
-// an installed go command.
+// On Windows, commands are not limited and run with the permissions of the user, a developer who
+// has installed the go command.
 package sandbox
 
 import (
@@ -57,9 +57,9 @@ type Policy struct {
 // A Mode is a function that a confined process runs instead of another command.
 type Mode func(stdin io.Reader, stdout io.Writer) error
 
-// Enter turns this process into a confined command, and does not return, if Run has started it for
-// that. Otherwise it does nothing. modes are the names that Command.Args may contain instead of the
-// path of a command.
+// Enter does nothing unless Run started this process as a confined command. In that case, Enter
+// executes the command and does not return. modes contains the names that Command.Args may contain
+// instead of the path of a command.
 func Enter(modes map[string]Mode) {
 	if filepath.Base(os.Args[0]) != name {
 		return

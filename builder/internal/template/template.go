@@ -1,5 +1,5 @@
-// Package template has the Functions that builder new begins with. Each is a package below
-// this one, so that it compiles and its tests run with those of the builder.
+// Package template contains the templates of builder new. Each is a package below this one, so that
+// it compiles and its tests run with those of the builder.
 package template
 
 import (
@@ -12,7 +12,7 @@ import (
 //go:embed http json cloudevents html
 var all embed.FS
 
-// Default is the template of those who name none.
+// Default is the template if none is named.
 const Default = "http"
 
 // Names are the names of all templates, the default first.

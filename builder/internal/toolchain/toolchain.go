@@ -21,7 +21,7 @@ import (
 )
 
 // Pinned is the Go version that compiles functions in a cluster. Goless itself may be compiled with
-// another version.
+// a different version.
 const Pinned = handler.GoVersion
 
 // oldest is the oldest Go version that compiles the runtime, according to its go.mod.
@@ -137,8 +137,8 @@ func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
 
 // Unconfined returns a log message about what this kernel cannot prevent the compiler from doing:
 // accessing files, using TCP, or leaving processes that outlive a build. It returns "" if the
-// kernel prevents all of them, and if the toolchain is not Sealed, because there is no sandbox
-// then. Landlock supports UDP from ABI 10, which hardly any kernel has; use network policies for
+// kernel prevents all of them, or if the toolchain is not Sealed, because in that case there is no
+// sandbox. Landlock supports UDP from ABI 10, which hardly any kernel has; use network policies for
 // UDP.
 func (t *Toolchain) Unconfined() string {
 	if !t.Sealed {

@@ -68,8 +68,8 @@ func (l *login) options() ([]nats.Option, error) {
 	return options, nil
 }
 
-// hasOtherNkey reports whether the file contains another NKey than a connection, which keeps the
-// NKey that it began with.
+// hasOtherNkey reports whether the file contains a different NKey from that of a connection, which
+// keeps the NKey that it began with.
 func (l *login) hasOtherNkey(public string) bool {
 	if l.nkey == "" {
 		return false

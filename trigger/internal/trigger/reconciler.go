@@ -152,7 +152,7 @@ func report(t v1alpha1.Trigger, problem *functionref.Problem, note string) {
 }
 
 // write writes the status if it has changed. It records an Event for each condition that has become
-// False or is False with another message.
+// False or is False with a different message.
 func (r *Reconciler[T, S]) write(ctx context.Context, before, t T) error {
 	if equality.Semantic.DeepEqual(before, t) {
 		return nil

@@ -1,5 +1,5 @@
-// Package handlers takes CloudEvents in the binary mode of HTTP: the attributes are headers,
-// and the data is the body.
+// Package handlers receives CloudEvents over HTTP in binary content mode: the attributes are
+// headers, and the data is the body.
 package handlers
 
 import (
@@ -8,11 +8,11 @@ import (
 	"net/http"
 )
 
-// maxData bounds the data of an event, in bytes.
+// maxData is the maximum size of the data of an event, in bytes.
 const maxData = 1 << 20
 
-// Handler is what Goless serves. An answer of 2xx says that the event was taken. Triggers send
-// it again after 5xx, and give it up after most of 4xx.
+// Handler serves every request. A 2xx response accepts the event. Triggers retry after a 5xx
+// response, but not after most 4xx responses.
 func Handler(w http.ResponseWriter, r *http.Request) {
 	id, kind := r.Header.Get("Ce-Id"), r.Header.Get("Ce-Type")
 	if id == "" || kind == "" {
@@ -24,7 +24,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the data of the event is no JSON: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	// An event may come more than once, with the same id and source.
+	// An event may arrive more than once, with the same id and source.
 	slog.InfoContext(r.Context(), "event", "id", id, "type", kind, "source", r.Header.Get("Ce-Source"), "data", data)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -1,4 +1,4 @@
-// Package handlers serves a page, and the files that it needs. All of them are in the program.
+// Package handlers serves an HTML page and the files that it needs. All are embedded in the binary.
 package handlers
 
 import (
@@ -26,7 +26,7 @@ func routes() *http.ServeMux {
 	return mux
 }
 
-// Handler is what Goless serves.
+// Handler serves every request.
 func Handler(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, r) }
 
 func show(w http.ResponseWriter, r *http.Request) {

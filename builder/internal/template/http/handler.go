@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Handler is what Goless serves.
+// Handler serves every request.
 func Handler(w http.ResponseWriter, r *http.Request) {
 	name := r.FormValue("name")
 	if name == "" {

@@ -17,7 +17,7 @@ func routes() *http.ServeMux {
 	return mux
 }
 
-// Handler is what Goless serves.
+// Handler serves every request.
 func Handler(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, r) }
 
 type greeting struct {
