@@ -197,7 +197,7 @@ func change(file string) {
 }
 
 // hide prints a line for each way in which it can have a file in dir that is in no directory, or in
-// another one than before.
+// a different one from before.
 func hide(dir string) {
 	file, sub := filepath.Join(dir, "file"), filepath.Join(dir, "sub")
 	say("create", errors.Join(os.WriteFile(file, []byte("x"), 0o600), os.Mkdir(sub, 0o700)) == nil)

@@ -301,7 +301,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Orders fail while no service listens, and if another service has taken the address.
+// Orders fail while no service listens, or if another service has taken the address.
 func TestWrongService(t *testing.T) {
 	b := start(t)
 	b.until(t, "it is built", isBuilt)

@@ -48,7 +48,7 @@ func TestReferenceOfSleepingFunction(t *testing.T) {
 }
 
 // If no activator can wake a function, the function is not ready and keeps sleeping. After a failed
-// wake it is not ready until one of its pods is.
+// wake-up, it is not ready until one of its pods is.
 func TestSleepingFunctionThatCannotWake(t *testing.T) {
 	fn := create(t, "fast-asleep", scaling(0, 1))
 	serve(t, fn)

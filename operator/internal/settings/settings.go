@@ -85,8 +85,8 @@ type Settings struct {
 	// Build configures builds.
 	Build Build `json:"build,omitzero"`
 
-	// Class is the spec of the class of the Function to which the settings apply. It is nil in
-	// settings that come only from the file, and if the Function has no class; see Of.
+	// Class is the spec of the class of the Function to which the settings apply. It is nil for
+	// settings that come only from the file, or if the Function has no class; see Of.
 	Class *v1beta1.FunctionClassSpec `json:"-"`
 }
 

@@ -84,7 +84,7 @@ func lingers(job *batchv1.Job, seen Seen) bool {
 }
 
 // decided reports whether no other pod will repeat the call of a pod whose container deliver has
-// terminated without delivering. The Job controller replaces a pod that failed for another reason
+// terminated without delivering. The Job controller replaces a pod that failed for a reason other
 // than the response of the function, but only after all its containers have terminated.
 func decided(pod *corev1.Pod) bool {
 	switch endOf(pod).ExitCode {
