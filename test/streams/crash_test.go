@@ -96,7 +96,7 @@ func TestNATSBacklog(t *testing.T) {
 		}
 	}
 	<-js.PublishAsyncComplete()
-	for _, n := range []int{messages, again} { // those of the second time come after the others
+	for _, n := range []int{messages, again} { // the messages of the second round come after the others
 		fetch(t, consumer, n)
 	}
 	f := newFunction(t, ok)
