@@ -54,7 +54,7 @@ while IFS== read -r path reference; do
   crane pull --format=oci "$reference" "dist/images/${name%:*}"
   echo "$published/${name%:*}@${reference#*@}" >>dist/images.txt
   replace+=(-e "s|ko://$path\$|$published/${name%:*}@${reference#*@}|")
-  images+=(-image "$path=$published/${name%:*}@${reference#*@}")
+  images+=("$path=$published/${name%:*}@${reference#*@}")
 done <"$work/images"
 
 echo "==> software bills of materials" >&2
@@ -74,8 +74,7 @@ for file in deploy/*.yaml; do
   sed "${replace[@]}" "$file"
 done >dist/install.yaml
 ! grep -n ko:// dist/install.yaml || fail "install.yaml references images that are not part of the release"
-go run ./operator/cmd/chart -version "${VERSION#v}" "${images[@]}" -o "$work/goless"
-helm package "$work/goless" -d dist >&2
+VERSION=${VERSION#v} tools/chart.sh dist "${images[@]}"
 
 echo "==> builder" >&2
 for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -13,6 +14,15 @@ import (
 
 	"goless.io/operator/internal/settings"
 )
+
+// A generator creates the schema.
+type generator struct {
+	// parameters contains the parameters of the access policies, and whether the chart leaves them to
+	// accessPolicy.parameters.
+	parameters map[string]bool
+	// podFields contains the fields of the pod spec by Deployment. The value pod cannot set them.
+	podFields map[string]map[string]any
+}
 
 // A schema is a JSON schema. Without a type it allows everything.
 type schema struct {
@@ -34,26 +44,57 @@ func closed(properties map[string]*schema) *schema {
 
 // schema returns values.schema.json. The type of a value is that of its default; the type of config
 // is the settings of the operator. Unknown values are errors.
-func (t *table) schema() ([]byte, error) {
-	root := closed(map[string]*schema{"global": {Type: "object"}}) // Helm adds global to subcharts
+func (g *generator) schema(values *yaml.Node) ([]byte, error) {
+	root, err := g.group("", values)
+	if err != nil {
+		return nil, err
+	}
 	root.Version = "http://json-schema.org/draft-07/schema#"
-	for _, v := range t.Values {
-		parent, keys := root, strings.Split(v.Name, ".")
-		for _, key := range keys[:len(keys)-1] {
-			if parent.Properties[key] == nil {
-				parent.Properties[key] = closed(map[string]*schema{})
-			}
-			parent = parent.Properties[key]
+	root.Properties["global"] = &schema{Type: "object"} // Helm adds global to subcharts
+	text, err := json.MarshalIndent(root, "", "  ")
+	return append(text, '\n'), err
+}
+
+// group returns the schema of a mapping of values. A mapping with comments is a group of values;
+// another mapping is a value.
+func (g *generator) group(path string, values *yaml.Node) (*schema, error) {
+	properties := map[string]*schema{}
+	for i := 0; i < len(values.Content); i += 2 {
+		key, value := values.Content[i], values.Content[i+1]
+		name := path + key.Value
+		var of *schema
+		var err error
+		if hasComments(value) {
+			of, err = g.group(name+".", value)
+		} else {
+			of, err = g.value(name, key, value)
 		}
-		of, err := t.schemaOfValue(v)
 		if err != nil {
 			return nil, err
 		}
-		of.Description = v.About
-		parent.Properties[keys[len(keys)-1]] = of
+		properties[key.Value] = of
 	}
-	text, err := json.MarshalIndent(root, "", "  ")
-	return append(text, '\n'), err
+	return closed(properties), nil
+}
+
+// hasComments reports whether a key of a mapping, or of a mapping in it, has a comment above it.
+func hasComments(mapping *yaml.Node) bool {
+	return mapping.Kind == yaml.MappingNode && slices.ContainsFunc(mapping.Content, func(n *yaml.Node) bool {
+		return n.HeadComment != "" || hasComments(n)
+	})
+}
+
+// value returns the schema of a value. Its description is the comment above it.
+func (g *generator) value(name string, key, value *yaml.Node) (*schema, error) {
+	if key.HeadComment == "" {
+		return nil, fmt.Errorf("values.yaml: line %d: %s has no comment", key.Line, name)
+	}
+	of, err := g.schemaOfValue(name, value)
+	if err != nil {
+		return nil, err
+	}
+	of.Description = strings.ReplaceAll(strings.TrimPrefix(key.HeadComment, "# "), "\n# ", " ")
+	return of, nil
 }
 
 // kubernetesTypes contains the Kubernetes types of values, by the last part of the value's name.
@@ -63,47 +104,44 @@ var kubernetesTypes = map[string]reflect.Type{
 	"resources":       reflect.TypeFor[corev1.ResourceRequirements](),
 }
 
-// schemaOfValue returns the schema of a value.
-func (t *table) schemaOfValue(v value) (*schema, error) {
-	last := v.Name[strings.LastIndex(v.Name, ".")+1:]
+// schemaOfValue returns the schema of a value with a default.
+func (g *generator) schemaOfValue(name string, value *yaml.Node) (*schema, error) {
+	component, last, _ := strings.Cut(name, ".")
 	switch {
-	case v.Name == "config":
+	case name == "config":
 		of := schemaOfType(reflect.TypeFor[settings.Settings]())
 		delete(of.Properties, "apiVersion") // the template sets them
 		delete(of.Properties, "kind")
 		return of, nil
-	case v.Name == "accessPolicy.parameters":
-		return closed(t.settableParameters()), nil
+	case name == "accessPolicy.parameters":
+		return closed(g.settableParameters()), nil
 	case kubernetesTypes[last] != nil:
 		of := schemaOfType(kubernetesTypes[last])
-		for _, in := range v.Inserts {
-			for _, given := range in.given {
+		if last == "pod" {
+			for given := range g.podFields["goless-"+component] {
 				delete(of.Properties, given)
 			}
 		}
 		return of, nil
-	case v.Default.Kind == yaml.MappingNode:
+	case value.Kind == yaml.MappingNode:
 		return &schema{Type: "object"}, nil
-	case v.Default.Tag == "!!bool":
+	case value.Tag == "!!bool":
 		return &schema{Type: "boolean"}, nil
-	case v.Default.Tag == "!!int":
+	case value.Tag == "!!int":
 		return &schema{Type: "integer", Minimum: new(0)}, nil
-	case v.Default.Tag == "!!str": // may be empty only if the default is
-		return &schema{Type: "string", MinLength: new(min(1, len(v.Default.Value)))}, nil
+	case value.Tag == "!!str": // may be empty only if the default is
+		return &schema{Type: "string", MinLength: new(min(1, len(value.Value)))}, nil
 	}
-	return nil, fmt.Errorf("chart.yaml: %s has a default of a type that is not known here", v.Name)
+	return nil, fmt.Errorf("values.yaml: line %d: %s: unsupported type %s", value.Line, name, value.Tag)
 }
 
 // settableParameters returns the parameters of the access policies that no other value sets. Other
 // names are errors, because no policy would read them.
-func (t *table) settableParameters() map[string]*schema {
+func (g *generator) settableParameters() map[string]*schema {
 	properties := map[string]*schema{}
-	for name := range t.parameters {
-		properties[name] = &schema{Type: "string"}
-	}
-	for _, v := range t.Values {
-		for _, s := range v.Sets {
-			delete(properties, s.Path[len(s.Path)-1])
+	for name, settable := range g.parameters {
+		if settable {
+			properties[name] = &schema{Type: "string"}
 		}
 	}
 	return properties
