@@ -161,8 +161,8 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 	if end := strings.IndexAny(target, "/?"); end >= 0 {
 		name, rest = target[:end], target[end:]
 	}
-	kubectl := i.kubectl(i.err)
-	function, err := kubectl.Get(ctx, name)
+	client := i.kubectl(i.err)
+	function, err := client.Get(ctx, name)
 	switch {
 	case err != nil:
 		return nil, stop, err
@@ -173,11 +173,11 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 		return nil, stop, fmt.Errorf("%s is not serving: %s", name, function.Condition(kubectl.Ready))
 	case function.Condition(kubectl.Available).Reason == kubectl.Asleep:
 		i.notef("%s is asleep; waking it", name)
-		if err := kubectl.Wake(ctx, function); err != nil {
+		if err := client.Wake(ctx, function); err != nil {
 			return nil, stop, err
 		}
 	}
-	transport, stop, err := kubectl.Proxy(ctx, function)
+	transport, stop, err := client.Proxy(ctx, function)
 	if err != nil {
 		return nil, stop, err
 	}

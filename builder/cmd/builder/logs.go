@@ -46,21 +46,21 @@ type logs struct {
 }
 
 func (l *logs) run(ctx context.Context, name string) error {
-	kubectl := l.kubectl(l.err)
-	function, err := kubectl.Get(ctx, name)
+	client := l.kubectl(l.err)
+	function, err := client.Get(ctx, name)
 	if err != nil {
 		return err
 	}
 	out := &lockedWriter{to: l.out}
 	open := func() io.WriteCloser { return &linewriter.Writer{To: out, Edit: forPeople(l.out)} }
 	if l.follow {
-		err := kubectl.FollowLogs(ctx, function, open)
+		err := client.FollowLogs(ctx, function, open)
 		if errors.Is(err, context.Canceled) {
 			return nil // the expected end
 		}
 		return err
 	}
-	found, err := kubectl.Logs(ctx, function, open)
+	found, err := client.Logs(ctx, function, open)
 	if err == nil && !found {
 		l.notef("%s has no started pods: %s", name, function.Condition("Ready"))
 	}
