@@ -7,8 +7,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // serve runs a handler until the end of the test.
@@ -49,30 +50,37 @@ func slow(t *testing.T, address, path string) net.Conn {
 
 // Requests beyond the memory limit are rejected.
 func TestBodyLimit(t *testing.T) {
-	const most = maxBuffered / maxBody
-	var arrived sync.WaitGroup
-	arrived.Add(most)
-	leave := make(chan struct{})
-	var turned atomic.Int32
-	server := serve(t, limitBodies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		arrived.Done()
-		<-leave
-	}), func() { turned.Add(1) }))
-	var crowd sync.WaitGroup
-	for range most {
-		crowd.Go(func() {
-			if got := post(t, server.URL, strings.Repeat(" ", maxBody)); got != http.StatusOK {
-				t.Errorf("request within the limit: status %d", got)
+	synctest.Test(t, func(t *testing.T) {
+		leave := make(chan struct{})
+		rejected := 0
+		handler := limitBodies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-leave }), func() { rejected++ })
+		send := func(size, want int) {
+			t.Helper()
+			w := recorder{httptest.NewRecorder()}
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat(" ", size))))
+			if w.Code != want {
+				t.Errorf("a request of %d bytes: got %d, want %d", size, w.Code, want)
 			}
-		})
-	}
-	arrived.Wait()
-	if got := post(t, server.URL, "{}"); got != http.StatusServiceUnavailable || turned.Load() != 1 {
-		t.Errorf("request beyond the limit: status %d, %d rejected, want 503 and 1", got, turned.Load())
-	}
-	close(leave)
-	crowd.Wait()
+		}
+		var within sync.WaitGroup
+		for range maxBuffered / maxBody {
+			within.Go(func() { send(maxBody, http.StatusOK) })
+		}
+		synctest.Wait() // all requests are in the handler
+		send(2, http.StatusServiceUnavailable)
+		if rejected != 1 {
+			t.Errorf("%d rejected requests were counted, want 1", rejected)
+		}
+		close(leave)
+		within.Wait()
+		send(2, http.StatusOK)
+	})
 }
+
+// A recorder ignores the deadline of the body, which has arrived.
+type recorder struct{ *httptest.ResponseRecorder }
+
+func (recorder) SetReadDeadline(time.Time) error { return nil }
 
 // Slow clients do not block others and time out.
 func TestSlowClients(t *testing.T) {
