@@ -9,6 +9,9 @@ GENERATED := $(wildcard deploy/*.yaml) deploy/optional/cert-manager.yaml deploy/
 BIN       := .cache/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# The time for which make fuzz runs each target.
+FUZZTIME = 30s
+
 # The platforms of the images, such as linux/amd64,linux/arm64.
 ARCH      = $(shell go env GOARCH)
 PLATFORMS = linux/$(ARCH)
@@ -36,8 +39,21 @@ REQUIRE_OLDER  := builder/internal/modules/testdata/older
 RACE    := $(if $(shell command -v gcc),-race)
 UNRACED := /(builder|cmd/builder|compile|modules|accesspolicy|function|status)$$
 
+# The slowest unit tests, which compile and link many programs. make check leaves them out, and
+# make test-all runs them as unit-slow.
+SLOW := ^(TestBuildIsReproducible|TestMutantsOfTypes|TestImageHostile|TestBlame|TestLayout|TestAcceptedBuilds)$$|^TestScripts$$/^(examples|package|test|new|build_yaml|build_output)$$
+
+# The packages whose tests start an API server. make check leaves them out, and make test runs them.
+API := /(goless-check|goless-operator|accesspolicy|activator|wake|admission|function|controllers)$$
+
+# The end-to-end tests that make test runs: one for each promise of the README. make test-all runs the others.
+E2E := TestAdmission TestAutoscale TestBuildServiceRefuses TestChangeOfSource TestClass TestCommandLine TestCompileErrorOnUpdate \
+	TestDelete TestDependencies TestEnvironment TestExamples TestFiles TestGateway TestInsideOfFunction TestKafkaTrigger \
+	TestKubectlExplainAndGet TestNATSTrigger TestPanicInHandler TestPodIsRestricted TestPrometheus TestRequestOutlivesUpdate \
+	TestScale TestSharedCompilesOnce TestSleep TestTriggers TestWebsocket
+
 # Like go test, and lists skipped tests with the reason at the end. Vet is off, because
-# make verify runs it once for all packages.
+# make lint runs it for all packages.
 TEST := gotestsum --format standard-quiet -- -vet=off
 
 # The go commands that unit tests run use a module proxy with only the modules above, and
@@ -46,6 +62,8 @@ TEST := gotestsum --format standard-quiet -- -vet=off
 UNIT := $(TEST) -timeout 40m -exec "env GOWORK=off GOSUMDB=off GOPROXY=file://$(CURDIR)/$(MODULES_SERVED) GOMODCACHE=$(CURDIR)/.cache/gomodcache"
 
 comma := ,
+empty :=
+space := $(empty) $(empty)
 say = @printf '\n==> %s\n' "$(1)"
 
 # If KUBECONFIG and KO_DOCKER_REPO are both set, demo, e2e and bench use that cluster and
@@ -60,6 +78,13 @@ ENV_FILE := .cache/cluster/env
 ENV      := . $(CURDIR)/$(ENV_FILE)
 endif
 
+# The end-to-end tests; $(1) is -run for those in E2E, or -skip for the others.
+e2e = $(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
+	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) PODMETRICS_IMAGE=$$(ko build --base-import-paths ./podmetrics) \
+	NATS_IMAGE=$$(ko build --base-import-paths ./natsserver) KAFKA_IMAGE=$$(ko build --base-import-paths ./kafkaserver) \
+	GATEWAY_IMAGE=$$(ko build --base-import-paths ./gateway) \
+	$(TEST) -count=1 -timeout 60m $(1) '^($(subst $(space),|,$(strip $(E2E))))$$' ./e2e/...
+
 ##@ Start here
 
 .PHONY: demo
@@ -67,12 +92,12 @@ demo: install ## install Goless and its requirements, run examples/hello.yaml on
 	@$(ENV) && ENV_FILE=$(ENV_FILE) test/demo.sh
 
 .PHONY: test
-test: unit ## run units, faults, linter, release, generated files and the real cluster, without the chart (make e2e-chart)
-	$(call say,testing faults$(comma) the linter and the release at the same time: about ten minutes without output)
+test: check ## check, tests with an API server, fault injection, and 26 end-to-end tests and the chart on a real cluster
+	$(call say,testing with an API server and with fault injection: about ten minutes without output)
 	@# The tests of faults mostly wait.
-	@$(MAKE) --jobs=2 --output-sync=target faults lint release-test
-	@$(MAKE) verify e2e
-	$(call say,all tests passed. Not part of them: make e2e-chart and FULL=1)
+	@$(MAKE) --jobs=2 --output-sync=target faults unit-api
+	@$(MAKE) e2e e2e-chart
+	$(call say,all tests passed. Not part of them: make test-all and FULL=1)
 
 ##@ Use
 
@@ -112,36 +137,62 @@ cluster-down: ## stop that cluster and remove everything that it has created
 
 ##@ Test
 
+.PHONY: check
+check: unit lint verify ## run the unit tests that need no API server, the linter, and check generated files
+
+.PHONY: test-all
+test-all: test test-rest ## run all tests
+
+.PHONY: test-rest
+test-rest: unit-slow release-test e2e-rest fuzz upgrade-test ## run the tests that make test leaves out
+
 .PHONY: unit
-unit: kodata assets modules $(PROMETHEUS) $(KCAT) $(BIN)/gotestsum ## run the unit tests of all modules, some with etcd and kube-apiserver
-	$(call say,testing the modules)
-	@# They run in parallel because each waits half of the time. The longest are first. The others are short, or use their compiled packages.
-	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-builder unit-operator unit-trigger unit-test unit-builder-raced unit-runtime
+unit: kodata modules $(PROMETHEUS) $(KCAT) $(BIN)/gotestsum ## run the unit tests of all modules that need no API server, without the slowest
+	$(call say,testing the modules: about ten minutes without output)
+	@# They run in parallel because each waits half of the time. The longest are first.
+	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-builder unit-builder-raced unit-runtime unit-trigger unit-operator unit-test
 	@# Without the race detector, which allocates memory too.
 	@$(UNIT) -run '^TestAllocations$$' ./runtime
 	@$(UNIT) -run '^TestMemory$$' ./trigger/internal/kafkastream
 
 .PHONY: unit-builder unit-builder-raced unit-operator unit-runtime unit-trigger unit-test
 unit-builder: # without the race detector, binaries are linked statically, as in the image
-	@CGO_ENABLED=0 $(UNIT) $$(go list ./builder/... | grep -E '$(UNRACED)')
+	@CGO_ENABLED=0 $(UNIT) -skip '$(SLOW)' $$(go list ./builder/... | grep -E '$(UNRACED)')
 unit-builder-raced:
 	@$(UNIT) $(RACE) $$(go list ./builder/... | grep -vE '$(UNRACED)')
 	@# Tests of goroutines in the other packages. The test of go vet has a memory limit, which the race detector exceeds.
 	@$(UNIT) $(RACE) -run '^(TestTest|TestFetchAndServe)$$' ./builder/internal/compile ./builder/internal/modules
 unit-operator:
-	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $$(go list ./operator/... | grep -E '$(UNRACED)')
-	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) $$(go list ./operator/... | grep -vE '$(UNRACED)')
+	@$(UNIT) $(RACE) $$(go list ./operator/... | grep -vE '$(API)')
 unit-runtime: # most tests wait for a deadline
 	@$(UNIT) $(RACE) -parallel 8 ./runtime/...
-unit-trigger: # go list reports the directory of a module only after it is downloaded
+unit-trigger:
+	@$(UNIT) $(RACE) $$(go list ./trigger/... | grep -vE '$(API)')
+unit-test:
+	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./gateway/... ./monitoring/... ./otlp/... ./podmetrics/... ./streams/...
+	@cd test/cluster && GOWORK=off $(TEST) ./...
+
+.PHONY: unit-slow
+unit-slow: kodata modules $(BIN)/gotestsum ## run the slowest unit tests
+	$(call say,testing what compiles many programs)
+	@CGO_ENABLED=0 $(UNIT) -run '$(SLOW)' $$(go list ./builder/... | grep -E '$(UNRACED)')
+
+.PHONY: unit-api
+unit-api: kodata assets modules $(PROMETHEUS) $(BIN)/gotestsum ## run the tests with etcd and kube-apiserver
+	$(call say,testing with an API server)
+	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-api-operator unit-api-trigger unit-api-test
+
+.PHONY: unit-api-operator unit-api-trigger unit-api-test
+unit-api-operator:
+	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $$(go list ./operator/... | grep -E '$(API)' | grep -E '$(UNRACED)')
+	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) $$(go list ./operator/... | grep -E '$(API)' | grep -vE '$(UNRACED)')
+unit-api-trigger: # go list reports the directory of a module only after it is downloaded
 	@go mod download sigs.k8s.io/gateway-api && \
 	export GATEWAY_CRDS=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/standard && \
-	KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) ./trigger/...
-unit-test: # some tests build the operator, with the module cache of this machine
-	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./bench/... ./gateway/... ./monitoring/... ./otlp/... ./podmetrics/... ./streams/...
-	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -timeout 20m ./cli/... # the test cache of Go does not detect changes of the builder
-	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 ./docs/... ./install # the test cache of Go does not detect changes of the files that these tests read
-	@cd test/cluster && GOWORK=off $(TEST) ./...
+	KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) $$(go list ./trigger/... | grep -E '$(API)')
+unit-api-test: # the test cache of Go does not detect changes of the builder and of the files that these tests read
+	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -timeout 20m ./bench/... ./cli/... ./docs/... ./install
+	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -count=1 -run '^TestOperatorMonitoring$$' ./monitoring
 
 .PHONY: modules
 modules: $(MODULES_SERVED) ## download the modules that the functions of the tests require
@@ -168,7 +219,7 @@ verify: $(BIN)/controller-gen $(BIN)/helm ## check that generated files are curr
 	$(call say,verifying generated files and modules)
 	@before=$$(sha256sum $(GENERATED)); $(MAKE) generate; \
 	test "$$before" = "$$(sha256sum $(GENERATED))" || { echo "generated files were stale and have been regenerated: review git diff and commit them"; exit 1; }
-	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
+	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go build ./...); done
 	@cd test && GOWORK=off HELM=$(abspath $(BIN)/helm) go test -count=1 ./chart # the test cache of Go does not detect changes of deploy/
 
 .PHONY: release-test
@@ -176,14 +227,13 @@ release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## buil
 	$(call say,testing the release)
 	@cd test && GOWORK=off $(TEST) -count=1 -timeout 60m ./release $(if $(FULL),-full)
 
-.PHONY: e2e
-e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster (FULL=1 with more requests, functions and killed processes)
+.PHONY: e2e e2e-rest
+e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the most important end-to-end tests on the real cluster
 	$(call say,testing on the real cluster)
-	@$(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
-	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) PODMETRICS_IMAGE=$$(ko build --base-import-paths ./podmetrics) \
-	NATS_IMAGE=$$(ko build --base-import-paths ./natsserver) KAFKA_IMAGE=$$(ko build --base-import-paths ./kafkaserver) \
-	GATEWAY_IMAGE=$$(ko build --base-import-paths ./gateway) \
-	$(TEST) -count=1 -timeout 60m ./e2e/...
+	@$(call e2e,-run)
+e2e-rest: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the other end-to-end tests (FULL=1 with more requests, functions and killed processes)
+	$(call say,testing the rest on the real cluster: about twenty minutes without output)
+	@$(call e2e,-skip)
 
 .PHONY: e2e-chart
 e2e-chart: $(CLUSTER) modules $(BIN)/gotestsum ## uninstall Goless from the real cluster and run the tests of the Helm chart there
@@ -205,6 +255,15 @@ else
 	$(call say,testing the upgrade on the real cluster)
 	@$(ENV) && cd test && GOWORK=off INSTALL=$(abspath .cache/install.yaml) $(TEST) -count=1 -timeout 40m -run '^TestUpgrade$$' ./install
 endif
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	$(call say,fuzzing)
+	@tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: vulnerabilities
+vulnerabilities: ## look for known vulnerabilities in the dependencies (needs the vulnerability database of Go)
+	@for module in $(MODULES); do (cd $$module && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...); done
 
 .PHONY: bench
 bench: install assets ## run benchmarks on the real cluster, print a table and write .cache/bench.json (FULL=1 also those of more than an hour; ONLY=wake,zero only these groups)

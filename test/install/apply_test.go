@@ -14,7 +14,7 @@ import (
 // field changes a Function. TestUpgrade checks that the operator does not change them either.
 func TestUpgradeApplies(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Skip("KUBEBUILDER_ASSETS is not set to a directory with etcd, kube-apiserver and kubectl; make unit sets it")
+		t.Skip("KUBEBUILDER_ASSETS is not set to a directory with etcd, kube-apiserver and kubectl; make unit-api sets it")
 	}
 	_, deploy := former(t)
 	environment := &envtest.Environment{ControlPlaneStartTimeout: patience}

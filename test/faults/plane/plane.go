@@ -38,12 +38,12 @@ type Plane struct {
 // startPatience limits how long a program may take to become ready on a busy machine.
 const startPatience = 3 * time.Minute
 
-// Start starts a control plane. assets is a directory with kube-apiserver, which make unit
+// Start starts a control plane. assets is a directory with kube-apiserver, which make assets
 // creates in .cache/assets; repo is the root of the repository.
 func Start(ctx context.Context, assets, repo string) (_ *Plane, err error) {
 	binary, err := filepath.EvalSymlinks(filepath.Join(assets, "kube-apiserver"))
 	if err != nil {
-		return nil, fmt.Errorf("looking for kube-apiserver, which make unit builds: %w", err)
+		return nil, fmt.Errorf("looking for kube-apiserver, which make assets builds: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "goless-plane-")
 	if err != nil {
