@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -11,48 +12,47 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// endlessEnough is a build timeout that no endless build meets, but which lets a builder on a
-// busy machine start the compiler.
-const endlessEnough = 4 * time.Second
-
-// Sources that try to escape from a build, or never let it end, have the same result as
-// everywhere, and another function keeps serving. Sources that are not built at all are tested
-// against admission, without a cluster. Not parallel, because it uses the memory of several
+// Sources that try to escape from a build, or never let it end, have the same result in the build
+// service as in its image (see TestImageHostile in builder/cmd/builder). Meanwhile another
+// namespace is served and gets its builds, and the service does not restart. Sources that are not
+// built at all are tested in package hostile. Not parallel, because it uses the memory of several
 // builds.
 func TestHostileSources(t *testing.T) {
-	const atOnce = 4
 	cases, err := hostile.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside := newNamespace(t)
-	neighbour := beside.ready(beside.apply(function("neighbour", answering("undisturbed"))))
-	beside.answers(neighbour, "undisturbed")
-	stop := beside.load(neighbour)
+	others := newNamespace(t)
+	neighbour := others.ready(others.apply(shared("neighbour", answering("undisturbed"))))
+	others.answers(neighbour, "undisturbed")
+	stop := others.load(neighbour)
 	ns := newNamespace(t)
+	before := ns.buildRestarts()
 	var group sync.WaitGroup
-	turns := make(chan struct{}, atOnce)
 	for _, c := range cases {
-		if c.Reason == v1beta1.ReasonInvalidSource {
-			continue
+		if c.Reason != v1beta1.ReasonInvalidSource {
+			group.Go(func() { ns.judges(c) })
 		}
-		turns <- struct{}{}
-		group.Go(func() {
-			defer func() { <-turns }()
-			ns.judges(c)
-		})
+	}
+	other := others.ready(others.apply(shared("other", answering("0"))))
+	for i := range 5 {
+		other = others.ready(others.change(other, source(answering(fmt.Sprint(i + 1)))))
+		others.answers(other, fmt.Sprint(i+1))
 	}
 	group.Wait()
 	stop()
-	beside.alwaysServed(neighbour)
+	others.alwaysServed(neighbour)
+	if now := ns.buildRestarts(); now != before {
+		t.Errorf("containers of the build service were restarted %d times, previously %d times", now, before)
+	}
 }
 
-// judges applies a source and compares the result.
+// judges applies a source and compares the result of the build service.
 func (ns *namespace) judges(c hostile.Case) {
-	fn := inPod(c.Name, string(c.Source))
+	fn := shared(c.Name, string(c.Source))
 	fn.Namespace = ns.name
 	if c.Reason == v1beta1.ReasonBuildTimeout { // the others end by themselves
-		fn.Spec.Build.Timeout = &metav1.Duration{Duration: endlessEnough}
+		fn.Spec.Build.Timeout = &metav1.Duration{Duration: 10 * time.Second}
 	}
 	if err := ns.client.Create(ns.t.Context(), fn); err != nil {
 		ns.t.Errorf("%s: %v", c.Name, err)
@@ -62,7 +62,7 @@ func (ns *namespace) judges(c hostile.Case) {
 	if !c.Matches(verdict.Reason, verdict.Message) {
 		ns.t.Errorf("%s: Built is %s: %s, want %s: %s", c.Name, verdict.Reason, verdict.Message, c.Reason, c.Says)
 	}
-	// Pods of a bomb must not be retried while the next one runs.
+	// The pods of functions that were built must not use memory while other sources are compiled.
 	if err := ns.client.Delete(ns.t.Context(), fn); err != nil {
 		ns.t.Errorf("%s: %v", c.Name, err)
 	}
@@ -86,4 +86,19 @@ func (ns *namespace) awaitVerdict(fn *v1beta1.Function) metav1.Condition {
 			return metav1.Condition{Reason: "none", Message: "no verdict in " + patience.String()}
 		}
 	}
+}
+
+// buildRestarts returns how often containers of the build service were restarted.
+func (ns *namespace) buildRestarts() (n int32) {
+	ns.t.Helper()
+	pods, err := buildPods(ns.t.Context())
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			n += c.RestartCount
+		}
+	}
+	return n
 }

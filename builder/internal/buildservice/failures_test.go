@@ -13,48 +13,7 @@ import (
 
 	"goless.io/builder"
 	"goless.io/builder/buildapi"
-	"goless.io/builder/hostile"
 )
-
-// TestBombs has a tenant order builds that exhaust memory or never end, while another tenant
-// builds. The tests of the image contain all such sources.
-func TestBombs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the sources that only a limit ends take a while")
-	}
-	cases, err := hostile.Cases()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newReplica(t, Config{})
-	tried := map[string]bool{} // by reason
-	for _, c := range cases {
-		if !c.Bomb() || tried[c.Reason] {
-			continue
-		}
-		tried[c.Reason] = true
-		t.Run(c.Name, func(t *testing.T) { r.bomb(t, c) })
-	}
-}
-
-// bomb orders a hostile build and, while that runs, a simple one for another tenant.
-func (r *replica) bomb(t *testing.T, c hostile.Case) {
-	t.Helper()
-	o := buildapi.Order{Namespace: "team-a", Source: string(c.Source), Timeout: time.Minute, Memory: 64 << 30}
-	if c.Reason == string(builder.BuildTimeout) {
-		o.Timeout = 5 * time.Second
-	}
-	var building sync.WaitGroup
-	building.Go(func() {
-		if _, report := r.build(t, o); !c.Matches(string(report.Reason), report.Message) {
-			t.Errorf("the report: %+v, want %s", report, c.Reason)
-		}
-	})
-	if _, report := r.build(t, buildapi.Order{Namespace: "team-b", Source: source(t, "")}); report.Reason != builder.Built {
-		t.Errorf("the report of the other: %+v, want Built", report)
-	}
-	building.Wait()
-}
 
 // TestLongBuildsDelayNobody has two tenants order eight builds each with the maximum timeout, and
 // another tenant a simple one.

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/hostile"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
@@ -234,19 +233,4 @@ func TestUnwatchedNamespace(t *testing.T) {
 		own := try(t, "a", bad, func(fn *v1beta1.Function) { fn.Namespace = "kube-public" })
 		return isDenied(own) && try(t, "a", bad) == nil
 	})
-}
-
-// Hostile sources are handled like any other.
-func TestHostileSources(t *testing.T) {
-	start(t, settings.Settings{}).serveWebhook(t)
-	cases, err := hostile.Cases()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range cases {
-		err := try(t, "a", string(c.Source))
-		if want := c.Reason == v1beta1.ReasonInvalidSource; isDenied(err) != want || !want && err != nil {
-			t.Errorf("%s: got %v, want denied: %t", c.Name, err, want)
-		}
-	}
 }
