@@ -44,7 +44,7 @@ UNRACED := /(builder|cmd/builder|compile|modules|accesspolicy|function|status)$$
 SLOW := ^(TestBuildIsReproducible|TestMutantsOfTypes|TestImageHostile|TestBlame|TestLayout|TestAcceptedBuilds)$$|^TestScripts$$/^(examples|package|test|new|build_yaml|build_output)$$
 
 # The packages whose tests start an API server. make check leaves them out, and make test runs them.
-API := /(goless-check|goless-operator|accesspolicy|activator|wake|admission|function|controllers)$$
+API := /(goless-operator|installcheck|accesspolicy|activator|wake|admission|function|controllers)$$
 
 # The end-to-end tests that make test runs: one for each promise of the README. make test-all runs the others.
 E2E := TestAdmission TestAutoscale TestBuildServiceRefuses TestChangeOfSource TestClass TestCommandLine TestCompileErrorOnUpdate \

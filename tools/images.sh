@@ -14,7 +14,7 @@ fi
 commit=$(git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null || echo unknown)
 build() { ko build --base-import-paths --ldflags="-s -w -X main.version=v${VERSION#v} -X main.commit=$commit" "$@"; }
 
-for path in operator/cmd/goless-operator operator/cmd/goless-activator operator/cmd/goless-check runtime/cmd/launch trigger/cmd/goless-triggers trigger/cmd/deliver trigger/cmd/consume; do
+for path in operator/cmd/goless-operator operator/cmd/goless-activator runtime/cmd/launch trigger/cmd/goless-triggers trigger/cmd/deliver trigger/cmd/consume; do
   reference=$(build --platform="$PLATFORMS" "$@" "./$path")
   echo "goless.io/$path=$reference"
 done

@@ -107,7 +107,6 @@ func TestMirror(t *testing.T) {
 	}
 	for _, want := range []string{
 		"image: mirror.example.com/goless/goless-operator\n", "fence.goless.io/function-image: mirror.example.com/goless/launch\n",
-		"image: mirror.example.com/goless/goless-check\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("missing %s in\n%s", want, text)

@@ -186,7 +186,7 @@ func (c *checkout) hasItsFiles() {
 	listed := c.read("dist/checksums.txt")
 	for _, name := range []string{
 		"install.yaml", "images.txt", "goless-1.2.3.tgz", "RELEASE_NOTES.md",
-		"images/goless-operator/index.json", "images/goless-activator/index.json", "images/goless-check/index.json", "images/builder/index.json", "images/launch/index.json",
+		"images/goless-operator/index.json", "images/goless-activator/index.json", "images/builder/index.json", "images/launch/index.json",
 		"images/goless-triggers/index.json", "images/deliver/index.json", "images/consume/index.json",
 		"sboms/functions.spdx.json", "sboms/cli-windows-amd64.spdx.json",
 		"builder-linux-amd64", "builder-linux-arm64", "builder-darwin-amd64", "builder-darwin-arm64", "builder-windows-amd64.exe", "builder-windows-arm64.exe",
@@ -241,7 +241,6 @@ func (c *checkout) namesModules() {
 	for sbom, modules := range map[string][]string{
 		"goless-operator" + linux:  {"goless.io/operator", "goless.io/builder", "sigs.k8s.io/controller-runtime"},
 		"goless-activator" + linux: {"goless.io/operator", "k8s.io/client-go"},
-		"goless-check" + linux:     {"goless.io/operator", "k8s.io/client-go"},
 		"builder" + linux:          {"goless.io/builder", "github.com/spf13/cobra", "go.uber.org/zap"},
 		"launch" + linux:           {"goless.io/runtime"},
 		"goless-triggers" + linux:  {"goless.io/trigger", "goless.io/operator", "k8s.io/client-go"},

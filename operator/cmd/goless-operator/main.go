@@ -4,6 +4,8 @@
 // file in --config contains the settings. The images of function pods come from BUILDER_IMAGE and
 // FUNCTION_IMAGE if the file does not set them: ko replaces image references in the environment of
 // a container, but not in a file.
+//
+// goless-operator check checks an installation instead; see package installcheck.
 package main
 
 import (
@@ -31,6 +33,7 @@ import (
 	"goless.io/operator/internal/accesspolicy"
 	"goless.io/operator/internal/admission"
 	"goless.io/operator/internal/function"
+	"goless.io/operator/internal/installcheck"
 	"goless.io/operator/internal/leaderguard"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
@@ -65,6 +68,10 @@ type config struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "check" {
+		exitOn(installcheck.Command(os.Args[2:], os.Stdout))
+		return
+	}
 	var cfg config
 	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, served over HTTPS to clients authorized to get /metrics; 0 disables them")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
@@ -85,7 +92,12 @@ func main() {
 	}
 
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
-	if err := run(ctrl.SetupSignalHandler(), cfg); err != nil {
+	exitOn(run(ctrl.SetupSignalHandler(), cfg))
+}
+
+// exitOn prints an error and exits with code 1.
+func exitOn(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "goless-operator:", err)
 		os.Exit(1)
 	}

@@ -1,14 +1,6 @@
-// Command goless-check checks an installation of Goless and changes nothing in the cluster. helm
-// test runs it. It checks that:
-//
-//   - the operator and the build service are ready
-//   - an operator is the leader
-//   - a valid Function is accepted in a dry run
-//   - the webhook rejects a Function that does not parse, unless -admission=false
-//
-// Each check is retried for two minutes. If one fails, the exit code is 1 and the output contains
-// the reason.
-package main
+// Package installcheck checks an installation of Goless and changes nothing in the cluster. helm
+// test runs it as goless-operator check.
+package installcheck
 
 import (
 	"context"
@@ -16,8 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	goruntime "runtime"
 	"strings"
 	"time"
 
@@ -42,27 +32,28 @@ import "net/http"
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-// version and commit identify the release. The linker sets them.
-var version, commit = "devel", "unknown"
-
-func main() {
-	namespace := flag.String("namespace", "goless-system", "namespace of Goless")
-	admission := flag.Bool("admission", true, "require that an invalid Function is rejected")
-	versions := flag.Bool("version", false, "print the version and exit")
-	flag.Parse()
-	if *versions {
-		fmt.Fprintf(os.Stdout, "goless-check %s (commit %s, %s)\n", version, commit, goruntime.Version())
-		return
+// Command checks, with the flags in args, that:
+//
+//   - the operator and the build service are ready
+//   - an operator is the leader
+//   - a valid Function is accepted in a dry run
+//   - the webhook rejects a Function that does not parse, unless --admission=false
+//
+// Each check is retried for two minutes. The successful checks are written to out. The error
+// contains the reasons of the others.
+func Command(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("goless-operator check", flag.ExitOnError)
+	namespace := flags.String("namespace", "goless-system", "namespace of Goless")
+	admission := flags.Bool("admission", true, "require that an invalid Function is rejected")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
 	log.SetLogger(zap.New())
 	cfg, err := config.GetConfig()
-	if err == nil {
-		err = run(os.Stdout, cfg, *namespace, *admission, 2*time.Minute)
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "goless-check:", err)
-		os.Exit(1)
+		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
+	return run(out, cfg, *namespace, *admission, 2*time.Minute)
 }
 
 // run repeats all checks once a second until all of them succeed, or until timeout. It writes the

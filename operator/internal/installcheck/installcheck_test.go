@@ -1,4 +1,4 @@
-package main
+package installcheck
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// checkRun runs goless-check and checks which checks fail, and with which errors.
+// checkRun runs the checks, and tests which checks fail, and with which errors.
 func checkRun(t *testing.T, admission bool, timeout time.Duration, want ...string) {
 	t.Helper()
 	var out bytes.Buffer
