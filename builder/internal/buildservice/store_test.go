@@ -79,7 +79,7 @@ func TestReportsInMemory(t *testing.T) {
 	}
 	const report, vet = 4 << 10, 256 // largest report in bytes; memory of go vet in MiB
 	ofBuilds := mebibytes(`--parallel=(\d+)`) * (mebibytes(`--max-memory=(\d+)`) + vet)
-	left := mebibytes(`\n +memory: (\d+)Mi\n +ephemeral-storage: \d+Gi`) - ofBuilds
+	left := mebibytes(`\n +ephemeral-storage: \d+Gi\n +memory: (\d+)Mi`) - ofBuilds
 	if reports := mebibytes(`--store-size=(\d+)`) * report / resultSize; reports > left/2 {
 		t.Errorf("reports can take %d MiB, and builds leave %d for all that is in memory", reports, left)
 	}

@@ -116,7 +116,7 @@ func TestDeployedVolume(t *testing.T) {
 		}
 		return n
 	}
-	builds, volume := number(`--parallel=(\d+)`), number(`- name: store\n +emptyDir:\n +sizeLimit: (\d+)Gi`)<<30
+	builds, volume := number(`--parallel=(\d+)`), number(`- name: store\n +emptyDir:\n +sizeLimit: "(\d+)Gi"`)<<30
 	kept := (number(`--store-size=(\d+)`) + number(`--dependencies-size=(\d+)`)) << 20
 	if need := kept + builds*(MaxDisk+MaxFileSize); need*5/4 > volume {
 		t.Errorf("%d builds and what is kept of others take %d MiB, and the volume has only %d", builds, need>>20, volume>>20)

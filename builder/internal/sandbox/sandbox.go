@@ -82,10 +82,11 @@ func become(policy string, command []string, modes map[string]Mode) error {
 	if err := json.Unmarshal([]byte(policy), &p); err != nil {
 		return err
 	}
-	if err := p.limit(); err != nil {
+	if err := p.restrict(); err != nil {
 		return err
 	}
-	if err := p.restrict(); err != nil {
+	// Last: a process with the race detector exceeds the memory limit with its next allocation.
+	if err := p.limit(); err != nil {
 		return err
 	}
 	if mode, ok := modes[command[0]]; ok {
