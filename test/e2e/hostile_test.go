@@ -36,7 +36,7 @@ func TestHostileSources(t *testing.T) {
 	}
 	other := others.ready(others.apply(shared("other", answering("0"))))
 	for i := range 5 {
-		other = others.ready(others.change(other, source(answering(fmt.Sprint(i + 1)))))
+		other = others.ready(others.change(other, source(answering(fmt.Sprint(i+1)))))
 		others.answers(other, fmt.Sprint(i+1))
 	}
 	group.Wait()
