@@ -244,7 +244,7 @@ func TestWaitingIsTold(t *testing.T) {
 	}
 	// The message may continue: go vet exceeds its memory limit at times if this test binary, which
 	// runs it, has the race detector.
-	if message := `"message":"built in [0-9.]+m?s after waiting [0-9]+s for its turn["; ]`; !regexp.MustCompile(message).Match(last.Report) {
+	if message := `"message":"built in [0-9.]+m?s after waiting [0-9]+s in the queue["; ]`; !regexp.MustCompile(message).Match(last.Report) {
 		t.Errorf("the report is %s, want %s", last.Report, message)
 	}
 }
