@@ -8,32 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
+	"goless.io/operator/ssa"
 )
-
-// applyConfiguration is the interface of the generated apply configurations.
-type applyConfiguration interface {
-	runtime.ApplyConfiguration
-	GetKind() *string
-	GetName() *string
-	GetNamespace() *string
-}
 
 // ensure creates or changes an object of the Function so that the fields that the operator owns
 // have the values of want. It does not change other fields, and does not write if the fields
 // already have these values. live is the object in the cache; it has no UID if it does not exist.
 // The result is the object after the write, as far as it is known.
 //
-// An existing object that does not belong to the Function is an error and is never written. A
-// forced apply would take it over, so every apply sends the UID of the object that it changes, or
-// the resource version of the object that it creates. If the object has been deleted in the
-// meantime, the error is a conflict, and the Function is reconciled again.
-func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Applier, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) (T, error) {
+// An existing object that does not belong to the Function is an error and is never written. If the
+// object has been created or deleted in the meantime, the error is a conflict, and the Function is
+// reconciled again.
+func ensure[A ssa.Configuration, T client.Object](ctx context.Context, a *Applier, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) (T, error) {
 	kind, name := *want.GetKind(), *want.GetName()
 	if live.GetUID() == "" {
 		found, created, err := a.createOrFind(ctx, want, live)
@@ -52,7 +43,7 @@ func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Appli
 	if err := a.ownByApply(ctx, live); err != nil {
 		return live, fmt.Errorf("taking ownership of the fields of %s %q: %w", kind, name, err)
 	}
-	applied, err := a.apply(ctx, want, "uid", string(live.GetUID()), live)
+	applied, err := ssa.Update(ctx, a.Client, want, live, withoutValidation)
 	if apierrors.IsInvalid(err) {
 		applied, err = live, a.replace(ctx, live, want, err)
 	}
@@ -65,11 +56,11 @@ func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Appli
 // createOrFind creates an object that is not in the cache. An existing object without the label of
 // Goless is not in the cache either, and is read from the API server. like is an empty object of
 // the same type.
-func (a *Applier) createOrFind(ctx context.Context, want applyConfiguration, like client.Object) (object client.Object, created bool, err error) {
+func (a *Applier) createOrFind(ctx context.Context, want ssa.Configuration, like client.Object) (object client.Object, created bool, err error) {
 	object = like.DeepCopyObject().(client.Object)
 	object.SetNamespace(*want.GetNamespace())
 	object.SetName(*want.GetName())
-	answer, err := a.create(ctx, want, object)
+	answer, err := ssa.Create(ctx, a.Client, want, object, withoutValidation)
 	if err == nil {
 		return answer, true, nil
 	}
@@ -87,7 +78,7 @@ func (a *Applier) createOrFind(ctx context.Context, want applyConfiguration, lik
 
 // isApplied reports whether the fields that the operator owns have the values of want. An object
 // that does not belong to the Function is an error.
-func isApplied[A applyConfiguration, T client.Object](fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) (bool, error) {
+func isApplied[A ssa.Configuration, T client.Object](fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) (bool, error) {
 	switch {
 	case live.GetUID() == "", live.GetDeletionTimestamp() != nil, ownedByDeletedNamesake(live, fn):
 		return false, nil

@@ -18,35 +18,12 @@ import (
 
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/workload"
+	"goless.io/operator/ssa"
 )
 
-// create creates an object with an apply that sends a resource version which no object has. It
-// fails with a conflict if the object exists; if it does not exist, Kubernetes does not compare
-// versions. A create request would make the operator own the fields through an update, including
-// defaults, and ownByApply would need two more writes to change that.
-func (a *Applier) create(ctx context.Context, want any, named client.Object) (client.Object, error) {
-	return a.apply(ctx, want, "resourceVersion", noVersion, named)
-}
-
-// apply applies want on condition that a field of the object's metadata has a value, and returns
-// the object after the write. named identifies the object and is not changed. Unlike Client.Apply,
-// it disables field validation in the API server, which would parse everything a second time.
-func (a *Applier) apply(ctx context.Context, want any, field, value string, named client.Object) (client.Object, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
-	if err != nil {
-		return nil, err
-	}
-	content["metadata"].(map[string]any)[field] = value
-	body, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
-	}
-	answer := named.DeepCopyObject().(client.Object)
-	return answer, a.Client.Patch(ctx, answer, client.RawPatch(types.ApplyYAMLPatchType, body), client.ForceOwnership, client.FieldValidation(metav1.FieldValidationIgnore))
-}
-
-// noVersion is a resource version that no object has: the first revision of etcd is empty.
-const noVersion = "1"
+// withoutValidation disables field validation in the API server, which would parse everything a
+// second time.
+var withoutValidation = client.FieldValidation(metav1.FieldValidationIgnore)
 
 // ownByApply makes the operator own the fields through apply that it has written with a create or a
 // patch. Otherwise the fields have two owners, and an apply that omits a field does not remove it.
@@ -77,7 +54,7 @@ func (a *Applier) remove(ctx context.Context, obj client.Object) error {
 // A ConfigMap has no spec. It is deleted and created again if it is immutable and another client
 // has written its content. For any other cause the error of the apply is returned: a policy that
 // rejects the apply would reject the new ConfigMap too, and the source would be lost.
-func (a *Applier) replace(ctx context.Context, live client.Object, want any, refused error) error {
+func (a *Applier) replace(ctx context.Context, live client.Object, want ssa.Configuration, refused error) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
 		return err
@@ -90,7 +67,7 @@ func (a *Applier) replace(ctx context.Context, live client.Object, want any, ref
 		if err := a.remove(ctx, live); err != nil {
 			return err
 		}
-		_, err := a.create(ctx, want, live)
+		_, err := ssa.Create(ctx, a.Client, want, live, withoutValidation)
 		return err
 	}
 	if d, ok := live.(*appsv1.Deployment); ok && spec.(map[string]any)["replicas"] == nil {

@@ -39,7 +39,7 @@ func (h *history) of(fn *v1beta1.Function, seen status.Seen) *recorded {
 		return known.(*recorded)
 	}
 	r := &recorded{uid: fn.UID}
-	if end := status.LatestEnd(fn, seen.Pods); end != nil {
+	if end := status.LatestEnd(fn, seen.Snapshot.Pods); end != nil {
 		r.ended = end.At
 	}
 	if ready := conditionOf(fn, v1beta1.ConditionReady); ready.Status == metav1.ConditionTrue {
@@ -85,20 +85,20 @@ func (r *Reconciler) announce(fn, before *v1beta1.Function, last *recorded) {
 // announceRollout records an event when the pods are replaced because ConfigMaps or Secrets that
 // their environment refers to have changed.
 func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
-	before, known := desired.ValuesIn(seen.OwnedFields)
+	before, known := desired.ValuesIn(seen.Snapshot.OwnedFields)
 	now, _ := desired.ValuesIn(seen.Plan.Deployment)
-	if !known || seen.Plan.Deployment == nil || seen.DeploymentDelay > 0 || seen.Err != nil || now == before || len(seen.Values.Changed) == 0 {
+	if !known || seen.Plan.Deployment == nil || seen.Plan.DeploymentDelay > 0 || seen.Outcome.Err != nil || now == before || len(seen.Snapshot.Values.Changed) == 0 {
 		return
 	}
 	r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventReferenceChanged, "Reconcile",
-		"%s changed; rolling out the function", strings.Join(seen.Values.Changed, " and "))
+		"%s changed; rolling out the function", strings.Join(seen.Snapshot.Values.Changed, " and "))
 }
 
 // announceEnds records an event when a replica has exited and is restarted, unless the status
 // reports that this happens repeatedly. The event relates to the current state of the pod, because
 // the recorder merges events that relate to the same object and keeps only the first message.
 func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionStatus, seen status.Seen, last *recorded) {
-	end := status.LatestEnd(fn, seen.Pods)
+	end := status.LatestEnd(fn, seen.Snapshot.Pods)
 	if end == nil || !end.At.After(last.ended) {
 		return
 	}

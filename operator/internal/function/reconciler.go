@@ -144,7 +144,7 @@ func soonest(times ...time.Duration) (least time.Duration) {
 // Function, which is watched. The permission to run as its ServiceAccount is not watched.
 func recheck(fn *v1beta1.Function, seen status.Seen, now time.Time) time.Duration {
 	problem := seen.Problem()
-	waits := len(seen.Degraded) > 0 || problem != nil && problem.Reason != v1beta1.ReasonInvalidSpec || fn.Spec.ServiceAccountName != ""
+	waits := len(seen.Outcome.Degraded) > 0 || problem != nil && problem.Reason != v1beta1.ReasonInvalidSpec || fn.Spec.ServiceAccountName != ""
 	if !waits {
 		return 0
 	}

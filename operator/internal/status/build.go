@@ -51,7 +51,7 @@ func (v *view) builtOutcome() outcome {
 		return before
 	case v.complete() && v.seen.Outcome.Deployment.Status.AvailableReplicas > 0 && !v.fn.Stopped():
 		return compiled
-	case before.failed() && len(attempts) == 0 && before.reason != v1beta1.ReasonInvalidSource && (v.seen.BuildService == nil || v.failedBefore()):
+	case before.failed() && len(attempts) == 0 && before.reason != v1beta1.ReasonInvalidSource && (v.seen.Plan.BuildService == nil || v.failedBefore()):
 		return before
 	}
 	return v.newestOutcome()
@@ -60,7 +60,7 @@ func (v *view) builtOutcome() outcome {
 // attempts returns the outcomes of the builds of the latest revision, the newest first: one for
 // each pod, or one of the build service. A binary that pods run has been compiled before.
 func (v *view) attempts() (all []outcome) {
-	switch o := v.seen.BuildService; {
+	switch o := v.seen.Plan.BuildService; {
 	case o == nil:
 	case len(o.Report) > 0:
 		return []outcome{reported(o.Report)}
@@ -80,7 +80,7 @@ func (v *view) newestOutcome() outcome {
 	if attempts := v.attempts(); len(attempts) > 0 {
 		return attemptToReport(attempts)
 	}
-	if o := v.seen.BuildService; o != nil {
+	if o := v.seen.Plan.BuildService; o != nil {
 		if v.failedBefore() {
 			return v.outcomeInStatus()
 		}
@@ -141,7 +141,7 @@ func (v *view) latestPods() []corev1.Pod {
 	if d := v.seen.Outcome.Deployment; d != nil {
 		template = desired.TemplateOf(&d.Spec.Template)
 	}
-	pods := slices.DeleteFunc(slices.Clone(v.seen.Pods), func(pod corev1.Pod) bool {
+	pods := slices.DeleteFunc(slices.Clone(v.seen.Snapshot.Pods), func(pod corev1.Pod) bool {
 		return desired.RevisionOf(&pod) != v.revision || desired.TemplateOf(&pod) != template ||
 			workload.Replaced(&pod)
 	})
@@ -181,8 +181,8 @@ func unscheduled(pod *corev1.Pod) string {
 
 // buildStatus describes the latest finished build.
 func (v *view) buildStatus() *v1beta1.BuildStatus {
-	if d := v.seen.Diagnostics; len(d) > 0 {
-		return &v1beta1.BuildStatus{Diagnostics: d, Omitted: v.seen.Omitted}
+	if d := v.seen.Plan.Diagnostics; len(d) > 0 {
+		return &v1beta1.BuildStatus{Diagnostics: d, Omitted: v.seen.Plan.Omitted}
 	}
 	before := v.fn.Status.Build
 	if before != nil && before.Revision != v.revision {

@@ -64,10 +64,10 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 	if !fn.Stopped() && d.Status.AvailableReplicas == 0 && !sleeps(fn, d, seen) {
 		t.Error("Ready although no replica serves")
 	}
-	if seen.Problem() != nil || seen.Err != nil || len(seen.Diagnostics) > 0 || seen.Outcome.Service == nil {
+	if seen.Problem() != nil || seen.Outcome.Err != nil || len(seen.Plan.Diagnostics) > 0 || seen.Outcome.Service == nil {
 		t.Error("Ready despite a problem")
 	}
-	if o := seen.BuildService; o != nil && !o.Running && len(o.Report) == 0 {
+	if o := seen.Plan.BuildService; o != nil && !o.Running && len(o.Report) == 0 {
 		t.Error("Ready before the build service has reported the result")
 	}
 }
@@ -76,7 +76,7 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 // no requests.
 func sleeps(fn *v1beta1.Function, d *appsv1.Deployment, seen status.Seen) bool {
 	before := meta.FindStatusCondition(fn.Status.Conditions, "Available")
-	return seen.Activator.Ready && seen.Activator.Routed && seen.Activator.WakeFailed == "" && fn.MaySleep() && before != nil && (before.Status == "True" || before.Reason == "NoActivator") && (*d.Spec.Replicas == 0 || before.Reason == "Asleep" || before.Reason == "NoActivator")
+	return seen.Snapshot.Activator.Ready && seen.Snapshot.Activator.Routed && seen.Snapshot.Activator.WakeFailed == "" && fn.MaySleep() && before != nil && (before.Status == "True" || before.Reason == "NoActivator") && (*d.Spec.Replicas == 0 || before.Reason == "Asleep" || before.Reason == "NoActivator")
 }
 
 // everyState enumerates the states as numbers with one digit for each part, in steps of 11. As 11
@@ -100,7 +100,7 @@ func everyState(t *testing.T, try func(state)) {
 		}
 		before, d := statuses[hand(len(statuses))], deployments[hand(len(deployments))]
 		s := seen(d.DeepCopy(), ready[hand(len(ready))], pods[hand(len(pods))]...)
-		s.BuildService = orders[hand(len(orders))]
+		s.Plan.BuildService = orders[hand(len(orders))]
 		try(state{*before.DeepCopy(), functions[hand(len(functions))], everyTrouble[hand(len(everyTrouble))](s)})
 	}
 }

@@ -29,23 +29,23 @@ type view struct {
 }
 
 func (v *view) sourceValid() metav1.Condition {
-	if d := v.seen.Diagnostics; len(d) > 0 {
-		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d, v.seen.Omitted))
+	if d := v.seen.Plan.Diagnostics; len(d) > 0 {
+		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d, v.seen.Plan.Omitted))
 	}
-	if v.seen.CheckErr != nil {
+	if v.seen.Snapshot.CheckErr != nil {
 		return condition(v1beta1.ConditionSourceValid, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the Function could not be validated")
 	}
 	return condition(v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid, "the source parses and declares the handler")
 }
 
 func (v *view) built() metav1.Condition {
-	if len(v.seen.Diagnostics) > 0 {
+	if len(v.seen.Plan.Diagnostics) > 0 {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, "the source is invalid and is not compiled")
 	}
 	if v.seen.Plan.Problem != nil && v.revision == "" {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonInvalidSpec, "the spec is invalid, and nothing is compiled")
 	}
-	if v.seen.CheckErr != nil && v.revision == "" {
+	if v.seen.Snapshot.CheckErr != nil && v.revision == "" {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the Function could not be validated, and nothing is compiled")
 	}
 	status := metav1.ConditionFalse
@@ -95,12 +95,12 @@ func (v *view) available() metav1.Condition {
 func (v *view) othersAnswer() string {
 	d, service := v.seen.Outcome.Deployment, v.seen.Outcome.Service
 	var others []string
-	if d == nil && v.seen.ForeignDeployment != nil {
-		d = v.seen.ForeignDeployment
+	if d == nil && v.seen.Outcome.ForeignDeployment != nil {
+		d = v.seen.Outcome.ForeignDeployment
 		others = append(others, fmt.Sprintf("Deployment %q", d.Name))
 	}
-	if service == nil && v.seen.ForeignService != nil {
-		service = v.seen.ForeignService
+	if service == nil && v.seen.Outcome.ForeignService != nil {
+		service = v.seen.Outcome.ForeignService
 		others = append(others, fmt.Sprintf("Service %q", service.Name))
 	}
 	if len(others) == 0 || d == nil || service == nil || d.Status.ReadyReplicas == 0 ||
@@ -119,10 +119,10 @@ func (v *view) ready() (metav1.Condition, bool) {
 	switch {
 	case v.seen.Problem() != nil:
 		return no(v.seen.Problem().Reason, v.seen.Problem().Message), true
-	case len(v.seen.Diagnostics) > 0:
-		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Diagnostics, v.seen.Omitted)), true
-	case v.seen.Err != nil:
-		return no(v1beta1.ReasonApplyFailed, oneLine(v.seen.Err.Error())), false
+	case len(v.seen.Plan.Diagnostics) > 0:
+		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Plan.Diagnostics, v.seen.Plan.Omitted)), true
+	case v.seen.Outcome.Err != nil:
+		return no(v1beta1.ReasonApplyFailed, oneLine(v.seen.Outcome.Err.Error())), false
 	case v.complete() && v.hasWantedReplicas() && v.fn.Stopped():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0; no pod runs"), false
 	case v.complete() && v.sleepingOrWaking():
@@ -171,7 +171,7 @@ func (v *view) complete() bool {
 	if d == nil || !v.hasService() {
 		return false
 	}
-	if v.seen.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
+	if v.seen.Plan.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
 		return false // the pods compile, or the binary of the build service is not ready
 	}
 	if v.hasWantedReplicas() && (v.want() > 0 || v.fn.Stopped()) {
@@ -222,7 +222,7 @@ func (v *view) rolledOut() bool {
 		return true
 	}
 	latest, number := false, d.Annotations[desired.RolloutAnnotation]
-	for _, rs := range v.seen.ReplicaSets {
+	for _, rs := range v.seen.Snapshot.ReplicaSets {
 		switch {
 		case number != "" && isCurrent(d, &rs):
 			latest = rs.Status.AvailableReplicas > 0 || d.Status.AvailableReplicas == 0
@@ -249,7 +249,7 @@ func (v *view) readyRevision() string {
 		return v.fn.Status.ReadyRevision
 	}
 	ready, newest := "", time.Time{}
-	for _, rs := range v.seen.ReplicaSets {
+	for _, rs := range v.seen.Snapshot.ReplicaSets {
 		revision := desired.RevisionOf(&rs)
 		switch {
 		case rs.Status.ReadyReplicas == 0:

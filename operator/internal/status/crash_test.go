@@ -61,7 +61,7 @@ func TestOutOfMemory(t *testing.T) {
 		if ready := meta.FindStatusCondition(status.Of(fn, seen).Conditions, "Ready"); ready.Message != "the function "+want {
 			t.Errorf("%s: message of Ready: %q", medium, ready.Message)
 		}
-		if end := status.LatestEnd(fn, seen.Pods); !strings.Contains(end.Message, "it needs more memory than spec.resources.limits.memory"+more) {
+		if end := status.LatestEnd(fn, seen.Snapshot.Pods); !strings.Contains(end.Message, "it needs more memory than spec.resources.limits.memory"+more) {
 			t.Errorf("%s: message of the event: %q", medium, end.Message)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 func TestReplicasOfAnotherAutoscaler(t *testing.T) {
 	conflict := validation.Problem{Reason: "AutoscalerConflict", Message: "scaled by another"}
 	rivalled := func(s status.Seen) status.Seen {
-		s.AutoscalerConflict, s.Degraded = &conflict, []validation.Problem{conflict}
+		s.Plan.AutoscalerConflict, s.Outcome.Degraded = &conflict, []validation.Problem{conflict}
 		return s
 	}
 	fn := function(1)
@@ -38,8 +38,8 @@ func TestReplicasOfAnotherAutoscaler(t *testing.T) {
 
 // foreign adds a Service of another owner that selects the replicas.
 func foreign(s status.Seen) status.Seen {
-	s.ForeignService = &corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{desired.FunctionLabel: "f"}}}
-	s.ForeignService.Name = "f"
+	s.Outcome.ForeignService = &corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{desired.FunctionLabel: "f"}}}
+	s.Outcome.ForeignService.Name = "f"
 	return s
 }
 
@@ -60,13 +60,16 @@ func TestAnsweredByOthers(t *testing.T) {
 		status metav1.ConditionStatus
 		says   string
 	}{
-		"Deployment": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(both) }, "Unknown", `through Deployment "f", which`},
-		"Both":       {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `through Deployment "f" and Service "f", which`},
+		"Deployment": {func(s *status.Seen) { s.Outcome.ForeignDeployment = theirs(1); s.Outcome.Service = ours(both) }, "Unknown", `through Deployment "f", which`},
+		"Both":       {func(s *status.Seen) { s.Outcome.ForeignDeployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `through Deployment "f" and Service "f", which`},
 		"Service":    {func(s *status.Seen) { s.Outcome.Deployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `through Service "f", which`},
-		"Unready":    {func(s *status.Seen) { s.ForeignDeployment = theirs(0); s.Outcome.Service = ours(both) }, "False", "no replica is ready"},
-		"Elsewhere":  {func(s *status.Seen) { s.ForeignDeployment = deployment(1, 1, old); s.Outcome.Service = ours(both) }, "False", "no replica is ready"},
-		"NoSelector": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(nil) }, "False", "no replica is ready"},
-		"NoService":  {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = conflict(*s) }, "False", "no replica is ready"},
+		"Unready":    {func(s *status.Seen) { s.Outcome.ForeignDeployment = theirs(0); s.Outcome.Service = ours(both) }, "False", "no replica is ready"},
+		"Elsewhere": {func(s *status.Seen) {
+			s.Outcome.ForeignDeployment = deployment(1, 1, old)
+			s.Outcome.Service = ours(both)
+		}, "False", "no replica is ready"},
+		"NoSelector": {func(s *status.Seen) { s.Outcome.ForeignDeployment = theirs(1); s.Outcome.Service = ours(nil) }, "False", "no replica is ready"},
+		"NoService":  {func(s *status.Seen) { s.Outcome.ForeignDeployment = theirs(1); *s = conflict(*s) }, "False", "no replica is ready"},
 	} {
 		s := seen(nil, nil)
 		test.seen(&s)

@@ -32,7 +32,7 @@ func (v *view) asleep() bool {
 	}
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionAvailable).Reason
 	return (before == v1beta1.ReasonAsleep || before == v1beta1.ReasonNoActivator) && v.rolledOut() && v.podsNotCreated() == "" &&
-		!slices.ContainsFunc(v.seen.Pods, func(pod corev1.Pod) bool { return workload.CannotStart(&pod) })
+		!slices.ContainsFunc(v.seen.Snapshot.Pods, func(pod corev1.Pod) bool { return workload.CannotStart(&pod) })
 }
 
 // asleepLatest reports whether the function sleeps or wakes with the latest revision, which has
@@ -45,9 +45,9 @@ func (v *view) asleepLatest() bool {
 // empty if requests do.
 func (v *view) noActivator() string {
 	switch {
-	case !v.seen.Activator.Ready:
+	case !v.seen.Snapshot.Activator.Ready:
 		return "the function is asleep, and no replica of the activator is ready to wake it; see Deployment goless-activator"
-	case !v.seen.Activator.Routed:
+	case !v.seen.Snapshot.Activator.Routed:
 		return "the function is asleep, and no EndpointSlice routes its requests to the activator; see the log of Deployment goless-activator"
 	}
 	return ""
@@ -62,7 +62,7 @@ func (v *view) revisionByActivator() string {
 	if !v.fn.MaySleep() || d == nil || workload.Replicas(d) == 0 || d.Status.ReadyReplicas > 0 || v.seen.Outcome.Service == nil || v.noActivator() != "" {
 		return ""
 	}
-	for _, pod := range v.seen.Pods {
+	for _, pod := range v.seen.Snapshot.Pods {
 		serves := slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 			return c.Name == desired.FunctionContainer && c.Ready
 		})
@@ -76,7 +76,7 @@ func (v *view) revisionByActivator() string {
 // wakeFailed returns the reason why the function could not be woken, and what prevents its pods
 // from serving. It is empty if the last wake-up did not fail, or if a replica serves requests.
 func (v *view) wakeFailed() string {
-	why, d := v.seen.Activator.WakeFailed, v.seen.Outcome.Deployment
+	why, d := v.seen.Snapshot.Activator.WakeFailed, v.seen.Outcome.Deployment
 	if why == "" || !v.fn.MaySleep() || d != nil && d.Status.ReadyReplicas > 0 || v.revisionByActivator() != "" {
 		return ""
 	}
@@ -94,8 +94,8 @@ func (v *view) wakeFailed() string {
 // lacks returns the optional parts that are missing: objects that could not be applied, and the
 // ability to sleep.
 func (v *view) lacks() []validation.Problem {
-	all := v.seen.Degraded
-	if why := v.seen.Activator.StaysAwake; why != "" && v.fn.MaySleep() {
+	all := v.seen.Outcome.Degraded
+	if why := v.seen.Snapshot.Activator.StaysAwake; why != "" && v.fn.MaySleep() {
 		all = append(slices.Clone(all), validation.Problem{
 			Reason:  v1beta1.ReasonCannotSleep,
 			Message: oneLine("cannot scale the function to zero, because the activator cannot read how long it has been idle: " + why),
@@ -119,7 +119,7 @@ func (v *view) lacksReplicas() bool {
 // want returns the desired number of replicas.
 func (v *view) want() int32 {
 	n, fixed := v.fn.FixedReplicas()
-	if (!fixed || v.seen.ReplicasLeftToOthers(v.fn)) && v.seen.Outcome.Deployment != nil {
+	if (!fixed || v.seen.Plan.ReplicasLeftToOthers(v.fn)) && v.seen.Outcome.Deployment != nil {
 		return workload.Replicas(v.seen.Outcome.Deployment)
 	}
 	return n

@@ -125,7 +125,7 @@ func TestSleep(t *testing.T) {
 		"WokenByALauncher": {fellAsleep(t), ordered(waking(), plan.BuildService{Running: true}), "Asleep", "Asleep", whole, "a request wakes it", latest},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.seen.Time = noon
+			test.seen.Snapshot.Time = noon
 			got := status.Of(test.fn, test.seen)
 			ready, available := meta.FindStatusCondition(got.Conditions, "Ready"), meta.FindStatusCondition(got.Conditions, "Available")
 			is := [4]string{ready.Reason, available.Reason, truth(got), got.ReadyRevision}
@@ -146,13 +146,13 @@ func TestSleep(t *testing.T) {
 
 // activator sets the state of the activator.
 func activator(s status.Seen, a observe.Activator) status.Seen {
-	s.Activator = a
+	s.Snapshot.Activator = a
 	return s
 }
 
 // failedWake sets the state after a request has failed to wake the function.
 func failedWake(s status.Seen) status.Seen {
-	s.Activator.WakeFailed = "no pod\nwithin 1m0s"
+	s.Snapshot.Activator.WakeFailed = "no pod\nwithin 1m0s"
 	return s
 }
 
@@ -168,8 +168,8 @@ func abandoned(t *testing.T) *v1beta1.Function {
 func outOfQuota(s status.Seen) status.Seen {
 	rs := set(latest, 0)
 	rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"}}
-	s.ReplicaSets = []appsv1.ReplicaSet{rs}
-	s.BuildService = &plan.BuildService{Running: true}
+	s.Snapshot.ReplicaSets = []appsv1.ReplicaSet{rs}
+	s.Plan.BuildService = &plan.BuildService{Running: true}
 	return s
 }
 
@@ -210,7 +210,7 @@ func TestCannotSleep(t *testing.T) {
 			t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
 		}
 	}
-	s.Degraded = lacking(status.Seen{}).Degraded
+	s.Outcome.Degraded = lacking(status.Seen{}).Outcome.Degraded
 	if c := meta.FindStatusCondition(status.Of(served(t), s).Conditions, "Degraded"); c.Reason != "DisruptionBudgetFailed" || !strings.HasSuffix(c.Message, "no response in time") {
 		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
 	}
@@ -235,6 +235,6 @@ func withReplicas(d *appsv1.Deployment, n int32) *appsv1.Deployment {
 }
 
 func ordered(s status.Seen, o plan.BuildService) status.Seen {
-	s.BuildService = &o
+	s.Plan.BuildService = &o
 	return s
 }

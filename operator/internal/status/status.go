@@ -27,21 +27,21 @@ import (
 // Seen is the input of one reconcile: the Snapshot, the Plan that was made from it, and the Outcome
 // of applying the Plan. The status describes the Deployment and the Service of the Outcome.
 type Seen struct {
-	observe.Snapshot
-	plan.Plan
-	apply.Outcome
+	Snapshot observe.Snapshot
+	Plan     plan.Plan
+	Outcome  apply.Outcome
 }
 
 // Problem returns the problem that only the user can fix; nil if there is none.
 func (s *Seen) Problem() *validation.Problem {
-	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.OverLimits)
+	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.Plan.OverLimits)
 }
 
 // Of returns the status of a Function. It does not change fn. It carries over the results of pods
 // that no longer exist from the current status of fn.
 func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
-	if len(seen.Diagnostics) > 0 || seen.Plan.Problem != nil || seen.CheckErr != nil {
+	if len(seen.Plan.Diagnostics) > 0 || seen.Plan.Problem != nil || seen.Snapshot.CheckErr != nil {
 		v.revision = fn.Status.LatestRevision
 	}
 	v.build, v.newest = v.builtOutcome(), v.newestOutcome()

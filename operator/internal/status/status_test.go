@@ -392,7 +392,7 @@ func seen(d *appsv1.Deployment, sets []appsv1.ReplicaSet, pods ...corev1.Pod) st
 }
 
 func refused(s status.Seen) status.Seen {
-	s.Diagnostics = []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 1, Message: "bad"}}
+	s.Plan.Diagnostics = []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 1, Message: "bad"}}
 	return s
 }
 
@@ -419,19 +419,19 @@ func paused(s status.Seen) status.Seen {
 }
 
 func failure(s status.Seen) status.Seen {
-	s.Err = errors.New("creating: exceeded quota")
+	s.Outcome.Err = errors.New("creating: exceeded quota")
 	return s
 }
 
 // lacking adds two problems that do not prevent the function from serving.
 func lacking(s status.Seen) status.Seen {
-	s.Degraded = []validation.Problem{{Reason: "DisruptionBudgetFailed", Message: "no room"}, {Reason: "CleanupFailed", Message: "no right"}}
+	s.Outcome.Degraded = []validation.Problem{{Reason: "DisruptionBudgetFailed", Message: "no room"}, {Reason: "CleanupFailed", Message: "no right"}}
 	return s
 }
 
 func moving(s status.Seen) status.Seen {
 	s.Outcome.Service.Name = "former"
-	s.Pods = []corev1.Pod{pod(latest, ended(0, `{"reason":"Built"}`))}
+	s.Snapshot.Pods = []corev1.Pod{pod(latest, ended(0, `{"reason":"Built"}`))}
 	return s
 }
 

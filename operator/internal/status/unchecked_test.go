@@ -17,8 +17,8 @@ func TestUnchecked(t *testing.T) {
 	fn.Spec.Function = before
 	fn.Status.LatestRevision = latest
 	s := seen(deployment(1, 1, latest), sets(latest))
-	s.CheckErr = errors.New("reading the source: too many requests")
-	s.Err = s.CheckErr
+	s.Snapshot.CheckErr = errors.New("reading the source: too many requests")
+	s.Outcome.Err = s.Snapshot.CheckErr
 	got := status.Of(fn, s)
 	if got.LatestRevision != latest {
 		t.Errorf("the latest revision is %q, want the last one that was read, %q", got.LatestRevision, latest)

@@ -148,7 +148,7 @@ func (v *view) waitsForFiles(pod *corev1.Pod) string {
 
 // slow reports whether a container has run for longer than SlowStart without being ready.
 func (v *view) slow(c *corev1.ContainerStatus) bool {
-	return !c.Ready && c.State.Running != nil && v.seen.Time.Sub(c.State.Running.StartedAt.Time) >= SlowStart
+	return !c.Ready && c.State.Running != nil && v.seen.Snapshot.Time.Sub(c.State.Running.StartedAt.Time) >= SlowStart
 }
 
 // UntilSlow returns the time after which a starting replica becomes a PodProblem unless it is
@@ -160,7 +160,7 @@ func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 			if c.Name == desired.BuildContainer || c.Ready || c.State.Running == nil {
 				continue
 			}
-			left := SlowStart - seen.Time.Sub(c.State.Running.StartedAt.Time)
+			left := SlowStart - seen.Snapshot.Time.Sub(c.State.Running.StartedAt.Time)
 			if left > 0 && (wait == 0 || left < wait) {
 				wait = left
 			}
@@ -197,7 +197,7 @@ func (v *view) rollout() string {
 		return why // no pods exist
 	}
 	text := fmt.Sprintf("%d of %d replicas are ready with the latest version", v.latestAvailable(), workload.Replicas(d))
-	if o := v.seen.BuildService; o != nil && o.Trouble != "" {
+	if o := v.seen.Plan.BuildService; o != nil && o.Trouble != "" {
 		text += "; " + oneLine(o.Trouble)
 	}
 	problem, waits := v.podProblem()
@@ -213,7 +213,7 @@ func (v *view) rollout() string {
 // latestAvailable returns the number of available replicas of the latest template. It is the number
 // of its ReplicaSet: the Deployment counts available replicas of all templates.
 func (v *view) latestAvailable() (n int32) {
-	for _, rs := range v.seen.ReplicaSets {
+	for _, rs := range v.seen.Snapshot.ReplicaSets {
 		if isCurrent(v.seen.Outcome.Deployment, &rs) {
 			n += rs.Status.AvailableReplicas
 		}
@@ -225,7 +225,7 @@ func (v *view) latestAvailable() (n int32) {
 // the Deployment. A running build of the build service does not count as part of the rollout.
 func (v *view) overdue() bool {
 	d := v.latestDeployment()
-	if d == nil || d.Status.ObservedGeneration < d.Generation || v.seen.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
+	if d == nil || d.Status.ObservedGeneration < d.Generation || v.seen.Plan.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
 		return false
 	}
 	progressing := workload.Progressing(d)
@@ -252,10 +252,10 @@ func (v *view) podsNotCreated() string {
 	if d.Spec.Paused {
 		return fmt.Sprintf("the Deployment is paused; resume it with kubectl rollout resume deployment/%s", d.Name)
 	}
-	if v.seen.ReplicasLeftToOthers(v.fn) && workload.Replicas(d) == 0 {
-		return "the Deployment is scaled to 0 replicas by another controller: " + v.seen.AutoscalerConflict.Message
+	if v.seen.Plan.ReplicasLeftToOthers(v.fn) && workload.Replicas(d) == 0 {
+		return "the Deployment is scaled to 0 replicas by another controller: " + v.seen.Plan.AutoscalerConflict.Message
 	}
-	for _, rs := range v.seen.ReplicaSets {
+	for _, rs := range v.seen.Snapshot.ReplicaSets {
 		failed := slices.IndexFunc(rs.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
 			return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
 		})

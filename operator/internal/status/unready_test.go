@@ -136,7 +136,7 @@ func TestPodProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(1)
-			test.seen.Time = noon
+			test.seen.Snapshot.Time = noon
 			got := status.Of(fn, test.seen)
 			ready := meta.FindStatusCondition(got.Conditions, "Ready")
 			if ready.Reason != test.ready || !strings.Contains(ready.Message, test.says) || test.silent != "" && strings.Contains(ready.Message, test.silent) {
@@ -167,7 +167,7 @@ func TestUntilSlow(t *testing.T) {
 		"Build":    {pod(latest, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), 0},
 	} {
 		s := seen(deployment(1, 0, latest), nil, test.pod)
-		s.Time = noon
+		s.Snapshot.Time = noon
 		if got := status.UntilSlow(function(1), s); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}

@@ -4,37 +4,25 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"goless.io/operator/ssa"
 	"goless.io/trigger/api/v1alpha1"
 )
 
 // FieldOwner is the field manager for the objects of triggers.
 const FieldOwner = "goless-triggers"
 
-// noVersion is a resource version that no object has, because the first revision of etcd is empty.
-const noVersion = "1"
-
-// configuration is the interface of the generated apply configurations.
-type configuration interface {
-	runtime.ApplyConfiguration
-	GetKind() *string
-	GetName() *string
-	GetNamespace() *string
-}
-
 // A Change is the difference between the desired state of an object and its live state.
 type Change struct {
-	want configuration
+	want ssa.Configuration
 	live client.Object
 	same func() (bool, error)
 
@@ -47,7 +35,7 @@ type Change struct {
 
 // To returns the Change that turns the object live into want. live has no UID if the object does
 // not exist. extract returns the fields that a field manager has applied.
-func To[A configuration, T client.Object](want A, live T, extract func(T, string) (A, error)) Change {
+func To[A ssa.Configuration, T client.Object](want A, live T, extract func(T, string) (A, error)) Change {
 	return Change{want: want, live: live, same: func() (bool, error) {
 		applied, err := extract(live, FieldOwner)
 		return err == nil && equality.Semantic.DeepEqual(applied, want), err
@@ -108,16 +96,15 @@ func (e *NotOwnedError) Error() string {
 // Make makes a change for a trigger. It writes nothing if the applied fields already have the
 // desired values.
 //
-// A forced apply could take over an object of another owner. Therefore each apply contains the UID
-// of the object that it updates, or the resource version for one that it creates. If the object has
-// been created or deleted meanwhile, the API server returns a conflict and the trigger is requeued.
+// If the object has been created or deleted in the meantime, the error is a conflict and the trigger
+// is reconciled again.
 func (c Change) Make(ctx context.Context, w client.Client, live client.Reader, t v1alpha1.Trigger) error {
 	if c.want == nil {
 		return c.remove(ctx, w, t)
 	}
 	kind, name := *c.want.GetKind(), *c.want.GetName()
 	if c.live.GetUID() == "" {
-		if err := c.apply(ctx, w, "resourceVersion", noVersion); !apierrors.IsConflict(err) {
+		if _, err := ssa.Create(ctx, w, c.want, c.live, client.FieldOwner(FieldOwner)); !apierrors.IsConflict(err) {
 			return wrap(err, "creating", kind, name)
 		}
 		// An object without the labels is not in the cache.
@@ -134,24 +121,8 @@ func (c Change) Make(ctx context.Context, w client.Client, live client.Reader, t
 	if same, err := c.same(); same || err != nil {
 		return wrap(err, "reading the fields of", kind, name)
 	}
-	return wrap(c.apply(ctx, w, "uid", string(c.live.GetUID())), "applying", kind, name)
-}
-
-// apply applies the object with a precondition on a field of its metadata.
-func (c Change) apply(ctx context.Context, w client.Client, field, value string) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.want)
-	if err != nil {
-		return err
-	}
-	content["metadata"].(map[string]any)[field] = value
-	body, err := json.Marshal(content)
-	if err != nil {
-		return err
-	}
-	answer := c.live.DeepCopyObject().(client.Object)
-	answer.SetNamespace(*c.want.GetNamespace())
-	answer.SetName(*c.want.GetName())
-	return w.Patch(ctx, answer, client.RawPatch(types.ApplyYAMLPatchType, body), client.ForceOwnership, client.FieldOwner(FieldOwner))
+	_, err := ssa.Update(ctx, w, c.want, c.live, client.FieldOwner(FieldOwner))
+	return wrap(err, "applying", kind, name)
 }
 
 // remove deletes the object with the observed UID, not another one of the same name.
