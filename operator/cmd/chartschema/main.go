@@ -46,7 +46,12 @@ func generate(deploy string) ([]byte, error) {
 		return nil, fmt.Errorf("values.yaml: %w", err)
 	}
 	g := generator{parameters: map[string]bool{}, podFields: map[string]map[string]any{}}
-	for _, name := range []string{"30-operator.yaml", "40-access-policy.yaml", "50-build.yaml", "55-activator.yaml", "60-triggers.yaml"} {
+	templates, err := filepath.Glob(filepath.Join(deploy, "chart", "templates", "[0-9]*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	for _, template := range templates {
+		name := filepath.Base(template)
 		if err := g.readTemplate(deploy, name); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

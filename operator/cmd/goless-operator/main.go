@@ -86,6 +86,9 @@ func main() {
 	var logOptions zap.Options
 	logOptions.BindFlags(flag.CommandLine)
 	flag.Parse()
+	if flag.NArg() > 0 {
+		exitOn(fmt.Errorf("unexpected argument %q: check is the only command, and must be the first argument", flag.Arg(0)))
+	}
 	if *versions {
 		fmt.Fprintf(os.Stdout, "goless-operator %s (commit %s, %s)\n", version, commit, runtime.Version())
 		return

@@ -45,8 +45,12 @@ func Command(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("goless-operator check", flag.ExitOnError)
 	namespace := flags.String("namespace", "goless-system", "namespace of Goless")
 	admission := flags.Bool("admission", true, "require that an invalid Function is rejected")
+	config.RegisterFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	log.SetLogger(zap.New())
 	cfg, err := config.GetConfig()
