@@ -1,6 +1,6 @@
 // Package hostile contains sources that try to escape from a build or to run indefinitely, each
-// with the expected outcome of its build. Only tests import it: those of the builder, the build
-// service and the cluster.
+// with the expected outcome of its build. Only tests import it: those of the builder
+// and of the cluster.
 package hostile
 
 import (
@@ -29,9 +29,6 @@ type Case struct {
 	// there are no diagnostics.
 	Says string
 }
-
-// Bomb reports whether only a limit ends the build: the timeout, or the memory of the container.
-func (c Case) Bomb() bool { return c.Reason == "BuildTimeout" || c.Reason == "BuildOutOfMemory" }
 
 // Matches reports whether a build ended as expected. says is its first diagnostic, or its message
 // if there are none. A build that should time out may also fail because the machine is too busy.
