@@ -13,6 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -RL deploy/chart "$work/goless"
 for image; do
+  grep -q "ko://${image%%=*}\$" "$work/goless/values.yaml" || { echo "tools/chart.sh: no value is the image ${image%%=*}" >&2; exit 1; }
   replace+=(-e "s|ko://${image%%=*}\$|${image#*=}|")
 done
 sed -i.orig "${replace[@]}" "$work/goless/values.yaml"

@@ -1,5 +1,5 @@
-// Package chart tests the templates of the Helm chart, without a cluster. make verify compares what they
-// render with the files in deploy/, and package install tests the chart on a cluster.
+// Package chart tests the templates of the Helm chart, without a cluster. Package install tests the chart
+// on a cluster.
 package chart
 
 import (
@@ -62,6 +62,49 @@ func objects(t *testing.T, text string) map[string]any {
 			all[object["kind"].(string)+"/"+metadata["name"].(string)] = object
 		}
 	}
+}
+
+// With the default values, the chart contains the objects of deploy/, except for the Namespace, and
+// keeps the CustomResourceDefinitions when it is uninstalled.
+func TestDefaultsEqualDeploy(t *testing.T) {
+	want := deployed(t)
+	delete(want, "Namespace/"+namespace)
+	for name, object := range want {
+		if !strings.HasPrefix(name, "CustomResourceDefinition/") {
+			continue
+		}
+		metadata := object.(map[string]any)["metadata"].(map[string]any)
+		if metadata["annotations"] != nil {
+			t.Fatalf("%s has annotations, and crds.yaml would replace them", name)
+		}
+		metadata["annotations"] = map[string]any{"helm.sh/resource-policy": "keep"}
+	}
+	if diff := cmp.Diff(want, objects(t, helm(t, "template", "goless", chart, "--namespace", namespace))); diff != "" {
+		t.Errorf("the chart, -deploy +chart:\n%s", diff)
+	}
+}
+
+// deployed returns the objects of deploy/ by kind and name.
+func deployed(t *testing.T) map[string]any {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(deploy, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]any{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, object := range objects(t, string(text)) {
+			if all[name] != nil {
+				t.Errorf("%s is twice in deploy/", name)
+			}
+			all[name] = object
+		}
+	}
+	return all
 }
 
 // With all features enabled in another namespace, no object refers to the namespace of deploy/.
