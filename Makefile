@@ -37,7 +37,7 @@ REQUIRE_OLDER  := builder/internal/modules/testdata/older
 # they test programs in other processes or code without goroutines, or make faults tests
 # them with the race detector. With it, their tests would take minutes longer.
 RACE    := $(if $(shell command -v gcc),-race)
-UNRACED := /(builder|cmd/builder|compile|modules|accesspolicy|function|status)$$
+UNRACED := /(builder|cmd/builder|compile|modules|accesspolicy|function)$$
 
 # The slowest unit tests, which compile and link many programs. make check leaves them out, and
 # make test-all runs them as unit-slow.
@@ -46,9 +46,9 @@ SLOW := ^(TestBuildIsReproducible|TestMutantsOfTypes|TestImageHostile|TestBlame|
 # The packages whose tests start an API server. make check leaves them out, and make test runs them.
 API := /(goless-operator|installcheck|accesspolicy|activator|wake|admission|function|controllers)$$
 
-# The end-to-end tests that make test runs: one for each promise of the README. make test-all runs the others.
+# The end-to-end tests that make test runs: about one for each feature. make test-all runs the others.
 E2E := TestAdmission TestAutoscale TestBuildServiceRefuses TestChangeOfSource TestClass TestCommandLine TestCompileErrorOnUpdate \
-	TestDelete TestDependencies TestEnvironment TestExamples TestFiles TestGateway TestInsideOfFunction TestKafkaTrigger \
+	TestDelete TestDependencies TestEnvironment TestExamples TestFiles TestGateway TestHostileSources TestInsideOfFunction TestKafkaTrigger \
 	TestKubectlExplainAndGet TestNATSTrigger TestPanicInHandler TestPodIsRestricted TestPrometheus TestRequestOutlivesUpdate \
 	TestScale TestSharedCompilesOnce TestSleep TestTriggers TestWebsocket
 
@@ -61,7 +61,6 @@ TEST := gotestsum --format standard-quiet -- -vet=off
 # network, so a test that requires other modules fails.
 UNIT := $(TEST) -timeout 40m -exec "env GOWORK=off GOSUMDB=off GOPROXY=file://$(CURDIR)/$(MODULES_SERVED) GOMODCACHE=$(CURDIR)/.cache/gomodcache"
 
-comma := ,
 empty :=
 space := $(empty) $(empty)
 say = @printf '\n==> %s\n' "$(1)"
@@ -92,7 +91,7 @@ demo: install ## install Goless and its requirements, run examples/hello.yaml on
 	@$(ENV) && ENV_FILE=$(ENV_FILE) test/demo.sh
 
 .PHONY: test
-test: check ## check, tests with an API server, fault injection, and 26 end-to-end tests and the chart on a real cluster
+test: check ## check, tests with an API server, fault injection, the most important end-to-end tests and the chart on a real cluster
 	$(call say,testing with an API server and with fault injection: about ten minutes without output)
 	@# The tests of faults mostly wait.
 	@$(MAKE) --jobs=2 --output-sync=target faults unit-api
@@ -112,8 +111,8 @@ images: $(BIN)/ko $(BIN)/crane ## build all images for PLATFORMS and push them t
 	@mkdir -p .cache && VERSION=$(VERSION) PLATFORMS=$(PLATFORMS) tools/images.sh | tee .cache/images
 
 .PHONY: chart
-chart: images $(BIN)/helm ## generate the Helm chart from deploy/, and push its images to KO_DOCKER_REPO
-	$(call say,generating the chart: $(CHART))
+chart: images $(BIN)/helm ## package the Helm chart, and push its images to KO_DOCKER_REPO
+	$(call say,packaging the chart: $(CHART))
 	@rm -rf $(dir $(CHART)); mkdir -p $(dir $(CHART)); VERSION=$(VERSION:v%=%) tools/chart.sh $(dir $(CHART)) $$(cat .cache/images)
 
 .PHONY: release
@@ -169,7 +168,7 @@ unit-runtime: # most tests wait for a deadline
 unit-trigger:
 	@$(UNIT) $(RACE) $$(go list ./trigger/... | grep -vE '$(API)')
 unit-test:
-	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./gateway/... ./monitoring/... ./otlp/... ./podmetrics/... ./streams/...
+	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./faults/wire ./gateway/... ./monitoring/... ./otlp/... ./podmetrics/... ./streams/...
 	@cd test/cluster && GOWORK=off $(TEST) ./...
 
 .PHONY: unit-slow
@@ -206,7 +205,7 @@ assets:
 faults: assets $(BIN)/gotestsum ## run fault injection tests of the operator, and print a table (FULL=1 runs all cases, in about two hours)
 	$(call say,testing the operator with fault injection)
 	@# The tests mostly wait: three control planes, of 1 GiB each, are enough for two cores.
-	@cd test/faults && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -parallel 3 -timeout 8h $(if $(FULL),-full)
+	@cd test/faults && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -parallel 3 -timeout 8h . $(if $(FULL),-full)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, which also checks the imports between the modules
@@ -217,8 +216,8 @@ lint: $(BIN)/golangci-lint ## run the linter, which also checks the imports betw
 .PHONY: verify
 verify: $(BIN)/controller-gen $(BIN)/helm ## check that generated files are current and that each module builds alone
 	$(call say,verifying generated files and modules)
-	@before=$$(sha256sum $(GENERATED)); $(MAKE) generate; \
-	test "$$before" = "$$(sha256sum $(GENERATED))" || { echo "generated files were stale and have been regenerated: review git diff and commit them"; exit 1; }
+	@sums() { sha256sum $(GENERATED) deploy/*.yaml; }; before=$$(sums); $(MAKE) generate; \
+	test "$$before" = "$$(sums)" || { echo "generated files were stale and have been regenerated: review git diff and commit them"; exit 1; }
 	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go build ./...); done
 	@cd test && GOWORK=off HELM=$(abspath $(BIN)/helm) go test -count=1 ./chart # the test cache of Go does not detect changes of deploy/
 
