@@ -32,11 +32,12 @@ const (
 )
 
 // FunctionClass contains the settings of the cluster administrator for the pods of functions:
-// nodes, user, registries and resources. A Function selects a class with spec.className. Functions
-// without className use the class with the annotation functionclass.goless.io/is-default-class:
-// "true" that selects their namespace; the newest, if there are several. In that case "kubectl
-// apply" warns, and the condition DefaultConflict of each class lists the others and the
-// namespaces.
+// nodes, user, registries and resources. A Function selects a class with spec.className.
+//
+// A class with the annotation functionclass.goless.io/is-default-class: "true" is a default class.
+// A Function without className uses the default class that selects its namespace. If several do, it
+// uses the newest one, "kubectl apply" warns, and the condition DefaultConflict of each of these
+// classes lists the classes and the namespaces.
 //
 // A change of a class is a staged rollout: at most a tenth of its functions are rolled out at the
 // same time, at least one and at most 20. A function that cannot be updated delays the others for
@@ -86,8 +87,9 @@ type FunctionClassSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// tolerations are the node taints that the pods tolerate. Maximum: 32. A toleration of the
-	// taints for a node that is not ready or unreachable replaces the setting lostNodeTimeout.
+	// tolerations are the node taints that the pods tolerate. Maximum: 32. A toleration of the taint
+	// node.kubernetes.io/not-ready or node.kubernetes.io/unreachable with the effect NoExecute
+	// replaces the setting lostNodeTimeout for that taint.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -122,15 +124,19 @@ type FunctionClassSpec struct {
 	// +optional
 	PodUser *PodUser `json:"podUser,omitempty"`
 
-	// labels are added to the pods. The access policy in 40-access-policy.yaml must list them or their
-	// prefix. The prefixes goless.io/ and pod.goless.io/ are not allowed. Maximum: 32.
+	// labels are added to the pods. List each of them, or its prefix, in the annotation
+	// fence.goless.io/labels of the ValidatingAdmissionPolicyBinding goless-operator-deployments.
+	// Otherwise the API server rejects the Deployments. The prefixes goless.io/ and pod.goless.io/
+	// are not allowed. Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="labels with the prefixes goless.io/ and pod.goless.io/ are set by Goless"
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are added to the pods. The access policy in 40-access-policy.yaml must list them or their
-	// prefix. The prefixes goless.io/ and pod.goless.io/ are not allowed. Maximum: 32.
+	// annotations are added to the pods. List each of them, or its prefix, in the annotation
+	// fence.goless.io/annotations of the ValidatingAdmissionPolicyBinding
+	// goless-operator-deployments. Otherwise the API server rejects the Deployments. The prefixes
+	// goless.io/ and pod.goless.io/ are not allowed. Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="annotations with the prefixes goless.io/ and pod.goless.io/ are set by Goless"

@@ -267,8 +267,8 @@ type FunctionSpec struct {
 	Build *BuildSpec `json:"build,omitempty"`
 }
 
-// SourceSummary contains the properties of a source that the objects of a Function depend on,
-// except for its ConfigMap.
+// SourceSummary contains the properties of a source that the operator needs to generate the objects
+// of a Function. Only the ConfigMap needs the source itself.
 type SourceSummary struct {
 	// SHA256 is the SHA-256 hash of the source, in hexadecimal.
 	SHA256 string `json:"-"`

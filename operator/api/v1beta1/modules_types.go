@@ -16,8 +16,8 @@ type Modules struct {
 	GoProxy string `json:"goProxy,omitempty"`
 
 	// goPrivate is GOPRIVATE. Matching modules are fetched without goProxy. That works only if the
-	// host of the module names a module proxy in a go-import meta tag. List other private modules
-	// in goNoSumDB instead.
+	// host of the module names a module proxy in a go-import meta tag. If it does not, do not list
+	// the module here: make it available through goProxy, and list it in goNoSumDB.
 	// +optional
 	GoPrivate string `json:"goPrivate,omitempty"`
 
@@ -55,8 +55,10 @@ type Modules struct {
 	CABundle KeyOf `json:"caBundle,omitzero"`
 
 	// netrc selects a key with a .netrc file of credentials for goProxy, in a Secret in the
-	// namespace of each Function. The Secret is optional. The access policy in 40-access-policy.yaml must
-	// list it. With netrc, sources with a go.mod are compiled InPod.
+	// namespace of each Function. The Secret is optional. List its name in the annotation
+	// fence.goless.io/netrc-secret of the ValidatingAdmissionPolicyBinding
+	// goless-operator-deployments. Otherwise the API server rejects the Deployments. With netrc,
+	// sources with a go.mod are compiled InPod.
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`
 }

@@ -6,8 +6,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 const (
 	// ConditionReady is True when the latest spec is serving and its rollout is complete, or when
 	// the function is stopped (spec.replicas is 0). It stays True while the number of replicas
-	// changes, including when the function sleeps. After a stop, it becomes True again with the
-	// first ready replica. It is derived from the other conditions.
+	// changes, including when the function sleeps. When a stopped function is started again, it is
+	// False until the first replica is ready. It is derived from the other conditions.
 	ConditionReady = "Ready"
 
 	// ConditionSourceValid is True when the source parses and declares the handler.
@@ -124,8 +124,8 @@ const (
 	ReasonCleanupFailed = "CleanupFailed"
 
 	// ReasonNotOwned is the reason of Ready when an object with a name that the function needs
-	// belongs to another owner. While such an object serves requests, it is also the reason of
-	// Available, which is Unknown.
+	// belongs to another owner. While such an object serves requests, Available is Unknown with the
+	// same reason.
 	ReasonNotOwned = "NotOwned"
 
 	// ReasonServiceConflict is ReasonNotOwned for the Service.

@@ -1,10 +1,10 @@
 // Package activator scales idle functions to zero and receives their requests while they sleep.
 //
-// Each function that may sleep has a port, the same on every replica, and every replica listens on
-// it. The port is stored only in the EndpointSlices that this package writes, which route the
-// traffic of the function's Service to the activators.
+// The activator has several replicas. Each function that may sleep has a port, and all replicas of
+// the activator listen on it. The port is stored only in the EndpointSlices that this package
+// writes, which route the traffic of the function's Service to the replicas.
 //
-// One replica is the leader. It assigns the ports, adds the activators to the EndpointSlices or
+// One replica is the leader. It assigns the ports, adds the replicas to the EndpointSlices or
 // removes them, and scales idle functions to zero.
 //
 //	activator.go    the Reconciler

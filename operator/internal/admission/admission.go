@@ -43,7 +43,8 @@ type Options struct {
 	// Namespace is the namespace of the Service and of the Secret.
 	Namespace string
 
-	// Config is the config of a client with which every replica writes, not only the leader.
+	// Config is used for a client that can write on every replica. The client of the manager can
+	// write only on the leader.
 	Config *rest.Config
 
 	// Metrics counts the responses.

@@ -15,9 +15,9 @@ import (
 )
 
 // Adopt makes a Function the owner of its orphans. The error is a conflict if one of them has
-// changed since it was read, or if the Function is being deleted or no longer exists. With
-// --cascade=orphan the garbage collector removes owner references until the Function is gone, and
-// would also remove a new one.
+// changed since it was read, or if the Function is being deleted or no longer exists. A Function that
+// is being deleted cannot be the owner: with kubectl delete --cascade=orphan, the garbage collector
+// removes the owner references of the objects, and would also remove the reference that Adopt adds.
 func (a *Applier) Adopt(ctx context.Context, fn *v1beta1.Function, orphans []client.Object) error {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("Function"))

@@ -24,12 +24,13 @@ import (
 
 // Applier applies plans.
 type Applier struct {
-	// Client writes objects. Its reads include its own writes, except for objects that may lack the
-	// label of Goless, which the cache never contains.
+	// Client writes objects. A read includes the earlier writes of this client. This does not apply
+	// to objects that may have no label goless.io/function, because the cache selects objects by
+	// that label.
 	Client client.Client
 
 	// Live reads objects that are not in the cache from the API server: objects without the label
-	// of Goless.
+	// goless.io/function.
 	Live client.Reader
 
 	// Sources reads the sources to store and to send in orders.
@@ -153,8 +154,8 @@ func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observ
 	return errors.Join(errs...)
 }
 
-// source ensures the ConfigMap of a source. It reads the source from the API server only if the
-// ConfigMap, of which the cache has a summary, has other content or does not exist.
+// source ensures the ConfigMap of a source. It compares the summary of the ConfigMap in the cache,
+// and reads the source from the API server only if the ConfigMap differs or does not exist.
 func (a *Applier) source(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, source *v1beta1.Function) error {
 	if source == nil {
 		return nil

@@ -53,9 +53,9 @@ func ensure[A ssa.Configuration, T client.Object](ctx context.Context, a *Applie
 	return applied.(T), nil
 }
 
-// createOrFind creates an object that is not in the cache. An existing object without the label of
-// Goless is not in the cache either, and is read from the API server. like is an empty object of
-// the same type.
+// createOrFind creates an object that is not in the cache. An existing object without the label
+// goless.io/function is not in the cache either, and is read from the API server. like is an empty
+// object of the same type.
 func (a *Applier) createOrFind(ctx context.Context, want ssa.Configuration, like client.Object) (object client.Object, created bool, err error) {
 	object = like.DeepCopyObject().(client.Object)
 	object.SetNamespace(*want.GetNamespace())

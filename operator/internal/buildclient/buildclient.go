@@ -157,8 +157,9 @@ func (o *Orders) Changed() source.TypedSource[reconcile.Request] {
 	return source.Channel(o.changed, &handler.EnqueueRequestForObject{})
 }
 
-// Start creates the seed if it does not exist, because the build service does not start without it.
-// It cancels all orders when ctx ends. Functions that are compiled in their pods need no seed.
+// Start creates the Secret with the seed if it does not exist. The operator and the build service
+// derive their keys from the seed, and the build service does not start without it. Functions that
+// are compiled in their pods need no seed. When ctx ends, Start cancels all orders.
 func (o *Orders) Start(ctx context.Context) error {
 	if err := o.service.ensureSeed(ctx); err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "Functions with the build strategy Shared wait", "secret", SecretName)

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// SecretName is the name of the Secret from which the service and the operator derive their
-	// keys.
+	// SecretName is the name of the Secret with the seed: random bytes from which the service and
+	// the operator derive their keys.
 	SecretName = "goless-build"
 
 	seedKey = "seed"
@@ -28,14 +28,14 @@ const (
 // URL returns the URL of the build service in a namespace, for the operator and for pods.
 func URL(namespace string) string { return "https://goless-build." + namespace + ".svc:8443" }
 
-// connectTimeout is the timeout for reading the seed. All orders wait for it.
+// connectTimeout is the timeout for reading the Secret. All orders wait for that.
 const connectTimeout = 10 * time.Second
 
-// seedRetryInterval is the delay between two attempts to create the seed.
+// seedRetryInterval is the delay between two attempts to create the Secret.
 const seedRetryInterval = 10 * time.Second
 
-// Service is a client of the build service. It reads the seed for the first order, and again when
-// the keys of the service have changed.
+// Service is a client of the build service. It reads the Secret with the seed before it sends the
+// first order, and again when the keys of the service have changed.
 type Service struct {
 	// URL is the URL of the service.
 	URL string
@@ -58,8 +58,8 @@ type connection struct {
 	client *buildapi.Client
 }
 
-// ensureSeed creates the seed if it does not exist. It retries until ctx ends, unless the operator
-// has no permission.
+// ensureSeed creates the Secret with the seed if it does not exist. It retries until ctx ends,
+// unless the operator has no permission.
 func (s *Service) ensureSeed(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, seedRetryInterval, true, func(ctx context.Context) (bool, error) {
 		_, err := s.connect(ctx)
@@ -103,8 +103,8 @@ func (s *Service) checkError(c *connection, err error) {
 	s.mu.Unlock()
 }
 
-// seed reads the Secret, or creates it if it does not exist. If another replica creates it at the
-// same time, seed returns that one.
+// seed returns the seed in the Secret, and creates the Secret if it does not exist. If another
+// replica creates the Secret at the same time, seed returns the seed of that replica.
 func (s *Service) seed(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = s.Namespace, SecretName

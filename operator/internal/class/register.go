@@ -22,16 +22,16 @@ import (
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Register adds the controller of FunctionClasses to the manager. It also adds watches to
-// functions, the builder of the Function controller: a Function is reconciled when its class or the
-// labels of its namespace change, and when a staged rollout admits it.
-func (c *Classes) Register(mgr manager.Manager, functions *builder.Builder) error {
+// functionController. With them, a Function is reconciled when its class or the labels of its
+// namespace change, and when a staged rollout admits it.
+func (c *Classes) Register(mgr manager.Manager, functionController *builder.Builder) error {
 	if c.disabled {
 		return nil
 	}
 	decides := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
-	functions.Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.functionsOfClass), decides)
-	functions.WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.functionsOfNamespace), builder.WithPredicates(labelsChanged))
-	functions.WatchesRawSource(source.Channel(c.admitted, &handler.EnqueueRequestForObject{}))
+	functionController.Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.functionsOfClass), decides)
+	functionController.WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.functionsOfNamespace), builder.WithPredicates(labelsChanged))
+	functionController.WatchesRawSource(source.Channel(c.admitted, &handler.EnqueueRequestForObject{}))
 	return builder.ControllerManagedBy(mgr).
 		Named("functionclass").
 		For(&v1beta1.FunctionClass{}, decides).

@@ -12,8 +12,9 @@ import (
 )
 
 // ReplicasOwner is the field manager of the number of replicas if that depends on the load. The
-// operator sets the number once under this name and then omits it from what it applies as
-// FieldOwner: a field without an owner would be reset to 1.
+// operator sets the number once, with this field manager. Later it does not include the number when
+// it applies the Deployment as FieldOwner. If no manager owned the number, the API server would
+// reset it to 1.
 const ReplicasOwner = "goless-operator-replicas"
 
 // defaultCPU is the target for the average cpu usage of a replica, unless the Function or a limit
@@ -21,7 +22,7 @@ const ReplicasOwner = "goless-operator-replicas"
 const defaultCPU = "500m"
 
 // NeedsAutoscaler reports whether a function has a HorizontalPodAutoscaler. A function with at most
-// one replica does not need one, whether it sleeps or not.
+// one replica does not need an autoscaler, even if it may sleep.
 func NeedsAutoscaler(fn *v1beta1.Function) bool {
 	least, most := fn.Bounds()
 	return most > max(least, 1) && !fn.Stopped()

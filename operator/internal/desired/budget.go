@@ -9,8 +9,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// NeedsBudget reports whether a function has a PodDisruptionBudget. A function that never has more
-// than one replica has none, because a budget that allows a disruption would not protect it.
+// NeedsBudget reports whether a function has a PodDisruptionBudget. A function with at most one
+// replica has no budget: a budget that lets a node drain evict one replica would not protect it.
 func NeedsBudget(fn *v1beta1.Function, s settings.Settings) bool {
 	_, most := fn.Bounds()
 	return most > 1 && !fn.Stopped() && !s.NoDisruptionBudgets

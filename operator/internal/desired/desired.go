@@ -36,7 +36,8 @@ const (
 	ValuesAnnotation = "goless.io/values"
 
 	// SpecHashLabel contains, on a Deployment, the hash of the spec of the Function. It is a label
-	// because a change of annotations counts as a change of the spec.
+	// and not an annotation, because Kubernetes increases the generation of a Deployment when one
+	// of its annotations changes.
 	SpecHashLabel = "goless.io/spec-hash"
 
 	// ClassLabel contains, on a Deployment, the hash of the FunctionClass of its pods. It is absent

@@ -55,7 +55,7 @@ type Reconciler struct {
 	Client client.Client
 
 	// Live reads objects that are not in the cache from the API server: sources, and objects
-	// without the label of Goless.
+	// without the label goless.io/function.
 	Live client.Reader
 
 	// Events records the events of Functions.

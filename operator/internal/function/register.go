@@ -165,8 +165,8 @@ func functionOfScaleTarget(_ context.Context, autoscaler client.Object) []reconc
 
 // ManagerOptions returns the options of the Reconciler's manager. A read waits until the cache
 // contains the last write: with a stale cache, an unready Function could be reported as ready. With
-// several namespaces, controller-runtime cannot detect a stale cache, so the reconciler relies on
-// the checks of the template and the generation of the Deployment.
+// several namespaces, controller-runtime cannot detect a stale cache. In that case, the reconciler
+// relies on its own checks: it compares the template and the generation of the Deployment.
 func ManagerOptions(s settings.Settings) (manager.Options, error) {
 	scheme := runtime.NewScheme()
 	cached, err := observe.CacheOptions(s)

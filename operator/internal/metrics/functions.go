@@ -15,8 +15,8 @@ const scrapeTimeout = 5 * time.Second
 var functionsDesc = prometheus.NewDesc("goless_functions",
 	"Number of Functions by condition, its status and its reason.", []string{"condition", "status", "reason"}, nil)
 
-// Functions is a Collector that counts Functions when it is scraped. Of several replicas, only the
-// leader counts.
+// Functions is a Collector that counts Functions when it is scraped. If the operator has several
+// replicas, only the leader reports the metric.
 type Functions struct {
 	// List lists all Functions from a cache. They are not modified.
 	List func(context.Context, *v1beta1.FunctionList) error

@@ -65,9 +65,10 @@ type Activators struct {
 	ready     atomic.Bool // when changed was called last
 }
 
-// WatchActivators makes a controller reconcile Functions when the state of the activator for them
-// changes: those of a changed EndpointSlice, and all that may sleep when the first replica becomes
-// ready or the last one becomes unready. namespace is the namespace of the replicas.
+// WatchActivators makes a controller reconcile the Function of an EndpointSlice when the slice
+// changes. When the first replica of the activator becomes ready, or the last one becomes unready,
+// the controller reconciles all Functions that may sleep. namespace is the namespace of the
+// replicas.
 func WatchActivators(mgr manager.Manager, namespace string, b *builder.Builder) (*Activators, error) {
 	replicas, err := pods.CacheReplicas(mgr, namespace)
 	if err != nil {
@@ -88,8 +89,8 @@ func (a *Activators) Ready(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return pods.ReplicaServes(&pod) }), nil
 }
 
-// changed maps a replica to all Functions that may sleep, if a first replica has become ready, or
-// the last one unready.
+// changed maps a replica to all Functions that may sleep if the first replica has become ready or
+// the last one has become unready.
 func (a *Activators) changed(ctx context.Context, _ *corev1.Pod) []reconcile.Request {
 	ready, err := a.Ready(ctx)
 	if err != nil || a.ready.Swap(ready) == ready {

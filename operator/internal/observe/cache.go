@@ -84,9 +84,10 @@ func Namespaces(s settings.Settings) map[string]cache.Config {
 	return all
 }
 
-// byObject returns the objects in the cache: those with the label of Goless, of EndpointSlices
-// those of the activator, all HorizontalPodAutoscalers, and all NetworkPolicies if the settings
-// enable NetworkPolicies. Large fields that are not used are dropped.
+// byObject returns what the cache contains: all Functions and HorizontalPodAutoscalers, all
+// NetworkPolicies if the settings enable them, and of the other kinds the objects with the label
+// goless.io/function. Of the EndpointSlices, it contains only those of the activator. Large fields
+// that are not used are dropped.
 func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
 	if err != nil {
@@ -138,8 +139,8 @@ func withoutSource(s settings.Settings) func(fn *v1beta1.Function) {
 	}
 }
 
-// targetOnly drops the fields of a HorizontalPodAutoscaler without the label of Goless, except for
-// its scale target.
+// targetOnly drops the fields of a HorizontalPodAutoscaler without the label goless.io/function,
+// except for its scale target.
 func targetOnly(a *autoscalingv2.HorizontalPodAutoscaler) {
 	a.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
 	if a.Labels[desired.FunctionLabel] == "" {

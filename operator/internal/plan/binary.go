@@ -15,18 +15,18 @@ import (
 type BuildService struct {
 	buildclient.Answer
 
-	// Running reports whether pods run a binary that the service has compiled before, so that
-	// nothing waits for the build.
+	// Running reports whether the pods already have a binary of this source. In that case, nothing
+	// waits for the build.
 	Running bool
 }
 
-// binary returns the binary for the pods of a Function; nil while none is available. has is the
-// binary of the same source that they have; nil if there is none.
+// binary returns the binary for the pods of a Function, or nil while there is none. has is the
+// binary of the same source that the pods already have, or nil.
 //
-// While all pods are available, they keep their binary, and its build is requested only to learn
-// how it was built. While some are not, it is requested because the build service may have lost the
-// binary, or may now compile the source to a different one. The report of such an order that fails
-// counts only if pods cannot fetch their binary.
+// While all pods are available, they keep their binary, and the build is requested only to learn how
+// the binary was built. While some pods are not available, the build is requested because the build
+// service may have lost the binary, or may now compile the source to a different one. If that build
+// fails, its report counts only if pods cannot fetch their binary.
 func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
 	available := workload.AllAvailable(p.seen.Deployment)
 	if has != nil && available && buildInStatus(fn) {

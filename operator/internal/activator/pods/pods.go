@@ -21,7 +21,7 @@ import (
 // byFunction is the cache index of pods by Function name.
 const byFunction = "metadata.labels.function"
 
-// A Pod is a pod of a function that has not succeeded or failed.
+// A Pod is a pod of a function that is not in the phase Succeeded or Failed.
 type Pod struct {
 	UID types.UID
 	// Address is the host and port for requests, Admin that of the admin port. Both are empty until
@@ -32,8 +32,8 @@ type Pod struct {
 	Terminating bool
 	Ready       bool
 	ReadySince  time.Time // LastTransitionTime of the Ready condition; in seconds, from the clock of the node
-	// Broken is the reason why a container of the pod cannot start until its cause is fixed, or
-	// empty.
+	// Broken is the reason why a container of the pod cannot start, such as a missing Secret. It is
+	// empty if there is no such reason.
 	Broken string
 }
 
@@ -47,8 +47,8 @@ func AddIndex(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
-// List returns the pods of a function that have not succeeded or failed. Pods without a ReplicaSet
-// are ignored: they do not belong to the function even if they have its label.
+// List returns the pods of a function that are not in the phase Succeeded or Failed. Pods without a
+// ReplicaSet are ignored: they do not belong to the function even if they have its label.
 func (l Lister) List(ctx context.Context, function types.NamespacedName) ([]Pod, error) {
 	var list corev1.PodList
 	err := l.Reader.List(ctx, &list, client.InNamespace(function.Namespace), client.MatchingFields{byFunction: function.Name}, client.UnsafeDisableDeepCopy)
@@ -83,8 +83,8 @@ func PickReady(pods []Pod) (address string, ok bool) {
 	return addresses[rand.N(len(addresses))], true
 }
 
-// broken describes the reasons for which the kubelet does not start a container until its cause is
-// fixed.
+// broken describes the reasons of waiting containers that do not start unless a user fixes the
+// cause.
 var broken = map[string]string{
 	"CrashLoopBackOff":           "its container keeps restarting",
 	"ImagePullBackOff":           "an image cannot be pulled",

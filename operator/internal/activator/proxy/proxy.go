@@ -41,8 +41,8 @@ type Limits struct {
 // Options configure a Server.
 type Options struct {
 	Limits
-	// Dial returns a connection to a pod of a function. It retries until ctx ends, and returns
-	// immediately with a [wake.BrokenError] or [wake.ErrStopped].
+	// Dial returns a connection to a pod of a function. It retries until ctx ends. It does not retry
+	// after a [wake.BrokenError] or [wake.ErrStopped].
 	Dial func(context.Context, backend.Backend) (net.Conn, error)
 	// Ready reports whether a pod of the function is ready, so that clients can reach it directly.
 	Ready   func(context.Context, backend.Backend) bool

@@ -38,7 +38,7 @@ const (
 
 // A Waker wakes functions. All requests to a function in this replica share one attempt.
 type Waker struct {
-	Client  client.Client // reads from the cache; every replica writes, not only the leader
+	Client  client.Client // reads from the cache; it also writes on replicas that are not the leader
 	Live    client.Reader // reads from the API server
 	Pods    pods.Lister
 	Metrics *Metrics
@@ -61,9 +61,9 @@ type BrokenError struct{ Reason string }
 
 func (e *BrokenError) Error() string { return "the function cannot serve: " + e.Reason }
 
-// Dial returns a connection to a pod of the function. It waits until ctx ends for a pod that is
-// ready, according to Kubernetes or to its own admin port, which reports it up to a second earlier.
-// It returns a [BrokenError] or [ErrStopped] as soon as no pod can become ready.
+// Dial returns a connection to a pod of the function. It waits for a ready pod until ctx ends. A pod
+// is ready if Kubernetes or the admin port of the pod reports it. The admin port may report it up to
+// a second earlier. Dial returns a [BrokenError] or [ErrStopped] as soon as no pod can become ready.
 func (w *Waker) Dial(ctx context.Context, b backend.Backend) (net.Conn, error) {
 	for {
 		address, err := w.address(ctx, b)
