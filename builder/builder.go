@@ -34,8 +34,8 @@ type Builder struct {
 	Toolchain *toolchain.Toolchain
 
 	// Timeout limits the duration of a build, including fetching and compiling modules. Fetching
-	// may take at most half of it. 0 means DefaultTimeout, or SlowTimeout if the toolchain is not
-	// that of an image.
+	// may take at most half of it. 0 means DefaultTimeout with the toolchain of the builder image,
+	// and SlowTimeout with any other toolchain.
 	Timeout time.Duration
 
 	// Memory limits the memory that all processes of a build use together, in bytes. 0 means only

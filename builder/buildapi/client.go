@@ -81,7 +81,7 @@ func (c *Client) At(url string) *Client {
 // each event, including the last; it is optional.
 //
 // A failed build is not an error. A *StatusError is a response of the service. All other errors
-// mean that the service could not be reached or stopped during the build; the client may retry.
+// mean that the service did not respond, or that it stopped during the build. The client may retry.
 // When ctx ends, the service cancels the build unless another client waits for it.
 func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event, error) {
 	body, err := json.Marshal(o)

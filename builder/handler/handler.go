@@ -34,8 +34,8 @@ const (
 	// such a source even if each character takes four bytes.
 	MaxCharacters = 245760
 
-	// MaxFiles is the maximum number of files in an archive, of its directories, and of modules in
-	// its vendor directory.
+	// MaxFiles is the maximum for each of these: the files of an archive, its directories, the
+	// modules in its vendor directory, and the directories of these modules.
 	MaxFiles = 1000
 )
 

@@ -3,8 +3,8 @@
 // that a function can import.
 //
 // The cache is created by the code that builds functions, with the same toolchain, flags and
-// environment, because only a build with the same inputs finds an entry. This includes other
-// architectures, for which a compiler of the same version compiles here.
+// environment, because only a build with the same inputs finds an entry. For another architecture, a
+// compiler of the same version runs on this machine and compiles for that architecture.
 package main
 
 import (

@@ -3,10 +3,10 @@
 // standard library, and what the builder's image contains for compiling functions.
 //
 //	sbom program FILE >BILL            SBOM of a Go program
-//	sbom functions PLAN >BILL          SBOM of what functions are linked with, from the plan of kodata
+//	sbom functions PLAN >BILL          SBOM of the modules that every function is linked with
 //	sbom image BILL [PLAN] >COMPLETED  SBOM written by ko, completed with what ko omits
 //
-// The time in an SBOM is SOURCE_DATE_EPOCH, so that equal programs have equal SBOMs.
+// PLAN is the file plan.json that the command kodata writes. The time in an SBOM is SOURCE_DATE_EPOCH, so that equal programs have equal SBOMs.
 package main
 
 import (

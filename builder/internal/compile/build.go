@@ -70,8 +70,8 @@ type Options struct {
 	// Vet enables Result.Warnings. Warnings never fail a build and hardly delay it.
 	Vet bool
 
-	// KeepPackages stores compiled packages in the toolchain.PackageCache of the
-	// toolchain.KeptDependencies of Program.
+	// KeepPackages stores the compiled packages in the directory of Program, for later builds. The
+	// subdirectory is toolchain.PackageCache(toolchain.KeptDependencies(Program)).
 	KeepPackages bool
 
 	vetTimeout time.Duration // 0 means the constant vetTimeout

@@ -29,9 +29,10 @@ import (
 // go.mod, in its module and in downloaded modules that it requires. It runs the first go command in
 // PATH. Until it returns, it changes the environment and the working directory of the process.
 //
-// The error is a *handler.Error if a file has a syntax error, or imports a package that cannot be
-// found and may be used under another name. If ctx ends first, a goroutine continues to run, so the
-// process should exit soon.
+// The error is a *handler.Error if a file has a syntax error, or if Files would remove an import
+// whose package cannot be found. The name of such a package is unknown, so Files cannot determine
+// whether the import is used. If ctx ends first, a goroutine continues to run, so the process should
+// exit soon.
 func Files(ctx context.Context, dir string, files []handler.File) (map[string][]byte, error) {
 	hasModule := slices.ContainsFunc(files, func(f handler.File) bool { return f.Name == "go.mod" })
 	release, err := confine(ctx, dir, hasModule)

@@ -21,21 +21,20 @@ import (
 // name is the argv[0] by which Enter recognizes a process that has to become a cache.
 const name = "builder-gocache"
 
-// Setting returns the value of GOCACHEPROG for a cache that writes to the directory write and also
-// reads from the directories read. It creates a link to this program in the directory dir. The go
-// command must be able to read and execute both the link and the program. The program must call
-// Enter.
-func Setting(dir, write string, read ...string) (string, error) {
+// Setting returns the value of GOCACHEPROG for a cache that writes to writeDir, and reads from
+// writeDir and then from readDirs. It creates a link to this program in linkDir. The go command must
+// be able to read and execute both the link and the program. The program must call Enter.
+func Setting(linkDir, writeDir string, readDirs ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	link := filepath.Join(dir, name)
+	link := filepath.Join(linkDir, name)
 	if err := os.Symlink(self, link); err != nil {
 		return "", fmt.Errorf("creating a build cache: %w", err)
 	}
-	quoted := []string{"'" + link + "'", "'" + write + "'"}
-	for _, other := range read {
+	quoted := []string{"'" + link + "'", "'" + writeDir + "'"}
+	for _, other := range readDirs {
 		quoted = append(quoted, "'"+other+"'")
 	}
 	return strings.Join(quoted, " "), nil
@@ -79,10 +78,10 @@ type response struct {
 	DiskPath      string     `json:",omitempty"`
 }
 
-// cache reads from the directories read, in order, and writes to the directory write.
+// A cache reads from several directories, in order, and writes to one.
 type cache struct {
-	write string
-	read  []string
+	write string   // directory to write to
+	read  []string // directories to read from
 }
 
 // serve handles requests until the go command closes the cache or the input.

@@ -72,8 +72,8 @@ type Function struct {
 }
 
 // Read returns the Functions in the file or directory path, or in stdin if path is Stdin, and notes
-// for the user about what it has left out. The error is a *handler.Error if a position in the input
-// is wrong, and a *NoFunctionError if the input contains no Function.
+// for the user about what it has left out. The error is a *handler.Error if it has a position in the
+// input, such as a syntax error, and a *NoFunctionError if the input contains no Function.
 func Read(path string, stdin io.Reader) (functions []*Function, notes []string, err error) {
 	return read(path, stdin, nil)
 }

@@ -30,9 +30,9 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.file, p.line, p.column)
 }
 
-// Locate translates a diagnostic with a position in a file of the source to one with a position in
-// the input. It also translates positions in the message, and replaces FILE in its command "builder
-// tidy FILE" with the path of the input.
+// Locate translates the position of a diagnostic from a file of the source to the input. It also
+// translates positions in the message. If the message contains the command "builder tidy FILE",
+// Locate replaces FILE with the path of the input.
 func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 	d.Message = strings.ReplaceAll(f.Mentions(d.Message), "builder tidy FILE", "builder tidy "+f.path())
 	at := f.locate(d.File, d.Line, d.Column)
@@ -44,8 +44,8 @@ func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 }
 
 // Mentions translates all positions in files of the source in text, such as "handler.go:3:5", to
-// positions in the input. This includes positions in stack traces, which have the import path, or
-// the path and a version of the module.
+// positions in the input. This includes positions in stack traces, where the file name follows the
+// import path of the top directory of the source, with or without a version.
 func (f *Function) Mentions(text string) string {
 	if !strings.Contains(text, ":") {
 		return text

@@ -7,27 +7,27 @@ import (
 
 // Limits of a command. A test covers each of them.
 //
-//	limit                      value             scope                       test
-//	files and TCP ports        Policy            each process, by Landlock   TestSandbox
-//	links, FIFOs, devices      none              each process, by Landlock   TestRegularFilesOnly
-//	removing and renaming      Policy.Removes    each process, by Landlock   TestHiddenFiles
-//	files without a name       none              each process, by seccomp    TestHiddenFiles
-//	permissions, owners, times none              each process, by seccomp    TestAttributes
-//	extended attributes        none              each process, by seccomp    TestAttributes
-//	events of files            none              each process, by seccomp    TestWatch
-//	process groups, sessions   those of Run      each process, by seccomp    TestNothingOutlivesACommand
-//	other processes            none              each process, by seccomp    TestOtherProcesses
-//	memory of no process       none              each process, by seccomp    TestUnownedMemory, TestSharedMemory
-//	memory                     Policy.Memory     each process, by rlimit     TestMemoryOfEach
-//	memory                     Policy.Memory     all processes together      TestMemoryOfAll, TestUsageWithoutLeader
-//	size of a file             MaxFileSize       each process, by rlimit     TestSandbox
-//	core dumps                 none              each process, by rlimit     TestNoCoreDumps
-//	space on the disk          MaxDisk           all commands of a build     TestQuota, TestQuotaEnds
-//	files and directories      MaxDiskFiles      all commands of a build     TestQuota, TestQuotaEnds
-//	output                     maxOutput         stdout and stderr           TestOutputIsLimited
-//	time                       context of Run    all processes together      TestNobodyIsLeft
-//	ends with                  this process      the command                 TestCommandEndsWithTheBuilder
-//	ends with                  the command       all that it has started     TestNothingOutlivesACommand
+//	limit                        value                 scope                       test
+//	files and TCP ports          Policy                each process, by Landlock   TestSandbox
+//	links, FIFOs, devices        none                  each process, by Landlock   TestRegularFilesOnly
+//	removing and renaming        Policy.Removes        each process, by Landlock   TestHiddenFiles
+//	files without a name         none                  each process, by seccomp    TestHiddenFiles
+//	permissions, owners, times   none                  each process, by seccomp    TestAttributes
+//	extended attributes          none                  each process, by seccomp    TestAttributes
+//	events of files              none                  each process, by seccomp    TestWatch
+//	process groups, sessions     those of Run          each process, by seccomp    TestNothingOutlivesACommand
+//	other processes              none                  each process, by seccomp    TestOtherProcesses
+//	memory outside of processes  none                  each process, by seccomp    TestUnownedMemory, TestSharedMemory
+//	memory                       Policy.Memory         each process, by rlimit     TestMemoryOfEach
+//	memory                       Policy.Memory         all processes together      TestMemoryOfAll, TestUsageWithoutLeader
+//	size of a file               MaxFileSize           each process, by rlimit     TestSandbox
+//	core dumps                   none                  each process, by rlimit     TestNoCoreDumps
+//	space on the disk            MaxDisk               all commands of a build     TestQuota, TestQuotaEnds
+//	files and directories        MaxDiskFiles          all commands of a build     TestQuota, TestQuotaEnds
+//	output                       maxOutput             stdout and stderr           TestOutputIsLimited
+//	time                         context of Run        all processes together      TestNobodyIsLeft
+//	lifetime of the command      that of this process  the command                 TestCommandEndsWithTheBuilder
+//	lifetime of its processes    that of the command   all that it has started     TestNothingOutlivesACommand
 //
 // A file that is removed while a process has it open uses space but is in no directory where
 // MaxDisk could count it. Only the go command that fetches modules can remove files, because only

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Environ returns the complete environment of a go command with the directory work for temporary
-// files and the module cache modules. It sets every variable that can affect the result, some of
-// them to an empty value, and uses nothing from the environment of this process. With network, the
-// go command fetches missing modules; without it, it fails.
-func (t *Toolchain) Environ(work, modules string, network bool) []string {
+// Environ returns the complete environment of a go command, which puts temporary files into workDir
+// and uses moduleCache as its module cache. Environ sets every variable that can affect the result,
+// some of them to an empty value, and uses nothing from the environment of this process. If network
+// is true, the go command fetches missing modules; otherwise it fails when a module is missing.
+func (t *Toolchain) Environ(workDir, moduleCache string, network bool) []string {
 	env := []string{
 		"PATH=" + filepath.Join(t.Root, "bin"),
-		"HOME=" + filepath.Join(work, "home"),
-		"TMPDIR=" + work,
+		"HOME=" + filepath.Join(workDir, "home"),
+		"TMPDIR=" + workDir,
 		"GOROOT=" + t.Root,
 		"GOCACHE=" + t.Cache,
-		"GOMODCACHE=" + modules,
-		"GOPATH=" + filepath.Join(work, "gopath"),
+		"GOMODCACHE=" + moduleCache,
+		"GOPATH=" + filepath.Join(workDir, "gopath"),
 		"GOOS=" + runtime.GOOS,
 		"GOARCH=" + t.arch(),
 		"GOMAXPROCS=" + strconv.Itoa(t.MaxProcessors()),
@@ -43,7 +43,7 @@ func (t *Toolchain) Environ(work, modules string, network bool) []string {
 		"GODEBUG=goindex=0",
 	}
 	if runtime.GOOS == "windows" { // Windows reads the directory for temporary files from these
-		env = append(env, "TMP="+work, "TEMP="+work)
+		env = append(env, "TMP="+workDir, "TEMP="+workDir)
 	}
 	if !network {
 		return append(env, "GOAUTH=off", "GOPROXY=off", "GOSUMDB=off")
