@@ -15,9 +15,9 @@ var Client = &http.Client{Transport: Transport(nil)}
 // requests, and sends them with base. If base is nil, it is the value that
 // [http.DefaultTransport] has when Transport is called.
 //
-// If the context of an outgoing request derives from that of a request being served, the
-// headers X-Request-Id, traceparent and tracestate are copied from the latter. Headers that are
-// already set are kept. Other requests are sent unchanged.
+// An outgoing request belongs to a request being served if its context derives from the context
+// of that request. Then Transport sets the headers X-Request-Id, traceparent and tracestate,
+// unless they are already set. It sends other requests unchanged.
 //
 // If the function exports spans, each outgoing request gets its own span, which ends when the
 // response header arrives.

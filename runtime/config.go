@@ -63,7 +63,7 @@ type Config struct {
 	// begun, the connection (HTTP/2: the stream) is closed instead. 0 is no limit. A hijacked
 	// connection has no limit.
 	//
-	// A handler that ignores its context keeps running and keeps its place in
+	// A handler that ignores its context continues to run, and continues to count towards
 	// RequestConcurrency, which is the only limit on the number of such handlers. The metric
 	// goless_requests_overdue counts them.
 	RequestTimeout time.Duration
@@ -78,23 +78,23 @@ type Config struct {
 	LogLevel    zapcore.Level
 	LogSampling Sampling
 
-	// DrainDelay is how long requests are still served after the shutdown has begun and /readyz
-	// reports draining, so that clients can learn of it. DrainTimeout is how long running
-	// requests may then take to finish; after it their connections are closed. A hijacked
-	// connection counts as running until its handler returns, even if goroutines of the handler
-	// still use it. 0 is no delay, and no time to finish.
+	// DrainDelay is how long requests are still served after the shutdown has begun. In this
+	// time, /readyz reports draining, so that clients stop sending requests. DrainTimeout is
+	// how long running requests may then take to finish. After that, their connections are
+	// closed. A hijacked connection counts as running until its handler returns, even if
+	// goroutines of the handler still use it. 0 is no delay, and no time to finish.
 	DrainDelay, DrainTimeout time.Duration
 
-	// ReadHeaderTimeout limits the time a client takes to send the header of a request. If
+	// ReadHeaderTimeout is the time in which a client must send the header of a request. If
 	// StallTimeout is 0, it also limits how long the server waits for the part of a body that
 	// the handler does not read. IdleTimeout is the time after which a connection without
 	// requests is closed. 0 is no limit.
 	ReadHeaderTimeout, IdleTimeout time.Duration
 
 	// StallTimeout limits how long a handler waits for a body that makes no progress, or for a
-	// client that does not read the response; then the read or write fails. A stream that makes
-	// progress is not limited. 0 is no limit. [ConfigFromEnv] sets 0 if RequestTimeout is 0,
-	// unless REQUEST_STALL_TIMEOUT is set.
+	// client that does not read the response. When it is exceeded, the read or write fails. A
+	// stream that makes progress is not limited. 0 is no limit. [ConfigFromEnv] sets 0 if
+	// RequestTimeout is 0, unless REQUEST_STALL_TIMEOUT is set.
 	StallTimeout time.Duration
 
 	// MaxHeaderBytes limits the size of a request header; a larger one receives 431. net/http

@@ -68,10 +68,10 @@ func newProcessLog(c Config) *processLog {
 	return l
 }
 
-// userCore wraps core for lines of user code. core adds the keys ids to each line, such as the
-// request ID.
-func (l *processLog) userCore(core zapcore.Core, ids ...string) zapcore.Core {
-	taken := append([]string{"level", "time", "msg"}, ids...)
+// userCore wraps core for lines of user code. core already adds the IDs of the request to each
+// line. idKeys are the keys of these IDs.
+func (l *processLog) userCore(core zapcore.Core, idKeys ...string) zapcore.Core {
+	taken := append([]string{"level", "time", "msg"}, idKeys...)
 	for _, label := range functionLabels(l.config) {
 		taken = append(taken, label[0])
 	}

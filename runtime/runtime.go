@@ -41,9 +41,10 @@ const (
 	exitBadConfig = 2
 )
 
-// Main configures itself from the environment (see [Config]) and serves fn until it receives
-// SIGTERM or SIGINT. It then drains as [Serve] does and exits; it does not return. SIGINT skips
-// the drain delay. A second signal ends the process immediately, with exit code 1.
+// Main reads its configuration from the environment (see [Config]) and serves fn until the
+// process receives SIGTERM or SIGINT. It then drains as [Serve] does and exits. It does not
+// return. SIGINT skips the drain delay. A second signal ends the process immediately, with exit
+// code 1.
 //
 // The exit codes are:
 //

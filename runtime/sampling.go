@@ -9,10 +9,10 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Sampling limits how many log lines are written. Of the lines of one second with the same
-// level and message, the first First are written, and then every Thereafter-th, or none if
-// Thereafter is 0. All request lines count as one message, regardless of their level. Lines at
-// level error are always written. If First is 0, all lines are written.
+// Sampling limits how many log lines are written. If several lines of one second have the same
+// level and message, the first First lines are written, and then every Thereafter-th line, or no
+// more lines if Thereafter is 0. All request lines count as one message, regardless of their
+// level. Lines at level error are always written. If First is 0, all lines are written.
 type Sampling struct{ First, Thereafter uint64 }
 
 // sample wraps core with the sampler that LogSampling configures.

@@ -20,7 +20,7 @@ import (
 	"goless.io/runtime/internal/tracing"
 )
 
-// Serve serves fn as c configures until ctx ends, then drains:
+// Serve serves fn with the configuration c until ctx ends. Then it drains:
 //
 //  1. /readyz reports draining, and requests are still served for c.DrainDelay.
 //  2. The listener is closed, and running requests have c.DrainTimeout to finish.
@@ -28,7 +28,7 @@ import (
 //
 // It returns nil after a drain in which all requests finished. It returns an error if it cannot
 // listen, if a server or a hook fails, or if requests were cut off. Serve does not handle
-// signals and does not change the standard logger or the default registry; [Main] does.
+// signals, and does not change the standard logger or the default registry. [Main] does that.
 func Serve(ctx context.Context, c Config, fn Function) error {
 	log := newProcessLog(c)
 	defer log.end()

@@ -19,30 +19,30 @@ import (
 	"go.uber.org/zap"
 )
 
-// A client sends batches of spans to the collector. It is an [otlptrace.Client],
-// in place of otlptracehttp's, which links grpc. The SDK sends one batch after
-// the other.
+// A client sends batches of spans to the collector. It implements [otlptrace.Client]. The client
+// of package otlptracehttp is not used, because it is linked with grpc. The SDK sends one batch
+// at a time.
 type client struct {
 	config  *config
 	http    *http.Client
 	logger  *zap.Logger
 	failing bool          // the last attempt failed
-	closing chan struct{} // closed when the function ends
+	closing chan struct{} // closed when the function shuts down
 
-	queued  atomic.Int64 // spans that have ended and were not handed to UploadTraces
+	queued  atomic.Int64 // number of spans that have ended and were not passed to UploadTraces yet
 	sent    prometheus.Counter
 	dropped *prometheus.CounterVec
 }
 
-// Why spans are dropped, the values of a label.
+// Reasons for dropped spans, which are values of the label reason.
 const (
 	queueFull    = "queue_full"
 	exportFailed = "export_failed"
 	refused      = "refused"
 )
 
-// newClient returns a client with a transport of its own: the user's program may
-// change http.DefaultTransport.
+// newClient returns a client with its own transport, because user code may change
+// http.DefaultTransport.
 func newClient(c *config, logger *zap.Logger, reg prometheus.Registerer) *client {
 	cl := &client{
 		config:  c,
@@ -56,7 +56,7 @@ func newClient(c *config, logger *zap.Logger, reg prometheus.Registerer) *client
 				IdleConnTimeout:     90 * time.Second,
 				ForceAttemptHTTP2:   true,
 			},
-			// What is redirected is a mistake in the endpoint.
+			// A redirect means that the endpoint is wrong.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		sent: prometheus.NewCounter(prometheus.CounterOpts{
@@ -69,24 +69,24 @@ func newClient(c *config, logger *zap.Logger, reg prometheus.Registerer) *client
 		}, []string{"reason"}),
 	}
 	for _, reason := range []string{queueFull, exportFailed, refused} {
-		cl.dropped.WithLabelValues(reason) // 0 and not missing
+		cl.dropped.WithLabelValues(reason) // exported as 0 instead of missing
 	}
 	reg.MustRegister(cl.sent, cl.dropped)
 	return cl
 }
 
-// Start is part of [otlptrace.Client].
+// Start implements [otlptrace.Client].
 func (*client) Start(context.Context) error { return nil }
 
-// Stop is part of [otlptrace.Client].
+// Stop implements [otlptrace.Client].
 func (*client) Stop(context.Context) error { return nil }
 
-// UploadTraces is part of [otlptrace.Client]. It tries until the collector has
-// answered for good or ctx ends. Once the function ends it tries once more and
-// does not wait.
+// UploadTraces implements [otlptrace.Client]. It retries until the collector accepts the spans or
+// rejects them permanently, or until ctx ends. When the function shuts down, it makes one last
+// attempt immediately.
 //
-// It logs and counts what is lost, and returns nil, as the SDK would log every
-// error.
+// UploadTraces logs failures and counts lost spans. It always returns nil, because the SDK would
+// log every error.
 func (c *client) UploadTraces(ctx context.Context, batch []*tracepb.ResourceSpans) error {
 	spans := 0
 	for _, resource := range batch {
@@ -100,14 +100,14 @@ func (c *client) UploadTraces(ctx context.Context, batch []*tracepb.ResourceSpan
 		c.dropped.WithLabelValues(exportFailed).Add(float64(spans))
 		return nil //nolint:nilerr // the failure is logged and counted
 	}
-	lost = min(max(lost, 0), spans) // whatever the collector says
+	lost = min(max(lost, 0), spans) // the number in the response may be wrong
 	c.dropped.WithLabelValues(refused).Add(float64(lost))
 	c.sent.Add(float64(spans - lost))
 	return nil
 }
 
-// send returns how many spans of the body the collector refused, or an error if
-// it did not take the body.
+// send sends a body. It returns the number of spans that the collector rejected, or an error if
+// the collector did not accept the body.
 func (c *client) send(ctx context.Context, body []byte) (lost int, err error) {
 	for attempt := 0; ; attempt++ {
 		last := c.ending()
@@ -118,7 +118,7 @@ func (c *client) send(ctx context.Context, body []byte) (lost int, err error) {
 	}
 }
 
-// ending reports whether the function ends.
+// ending reports whether the function is shutting down.
 func (c *client) ending() bool {
 	select {
 	case <-c.closing:
@@ -128,8 +128,8 @@ func (c *client) ending() bool {
 	}
 }
 
-// pause waits for d, or until the function ends. It reports whether there is time
-// for another attempt.
+// pause waits for d, or until the function shuts down. It returns false if ctx has ended, so that
+// there is no time for another attempt.
 func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -139,12 +139,12 @@ func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// never in place of a time to wait says that another attempt is pointless.
+// never is the delay before the next attempt if there must be none.
 const never time.Duration = -1
 
-// post makes one attempt. It returns how many spans the collector refused; or
-// an error with how long to wait at least for another attempt. It logs when
-// exporting begins to fail and when it works again, not every failure.
+// post makes one attempt. It returns the number of spans that the collector rejected. If the
+// attempt fails, it returns an error and the minimum delay before the next attempt. It logs the
+// first of several failures, and the first success after that.
 func (c *client) post(ctx context.Context, body []byte) (lost int, retry time.Duration, err error) {
 	lost, reason, retry, err := c.attempt(ctx, body)
 	switch {
@@ -160,7 +160,7 @@ func (c *client) post(ctx context.Context, body []byte) (lost int, retry time.Du
 	return lost, retry, err
 }
 
-// maxAnswer is how much of an answer is read, in bytes.
+// maxAnswer is the maximum number of bytes of a response that are read.
 const maxAnswer = 64 << 10
 
 func (c *client) attempt(ctx context.Context, body []byte) (lost int, reason string, retry time.Duration, err error) {
@@ -179,16 +179,16 @@ func (c *client) attempt(ctx context.Context, body []byte) (lost int, reason str
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if resp.StatusCode/100 == 2 {
 		lost, reason = partialSuccess(answer)
-		return lost, reason, 0, nil // whatever became of the answer's body
+		return lost, reason, 0, nil // even if reading the body failed
 	}
 	return 0, "", retryAfter(resp), errors.Join(fmt.Errorf("the collector answers %s%s", resp.Status, quoted(answer)), err)
 }
 
-// maxPause is the longest time that a collector may ask to be left alone for.
+// maxPause is the maximum delay that a collector can request.
 const maxPause = time.Hour
 
-// retryAfter returns how long the collector wants to be left alone, 0 if it
-// does not say, and never if it does not want this again at all.
+// retryAfter returns the delay before the next attempt that the collector requests. It returns 0 if
+// the collector requests none, and never if the status is permanent.
 func retryAfter(resp *http.Response) time.Duration {
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -205,9 +205,9 @@ func retryAfter(resp *http.Response) time.Duration {
 	return 0
 }
 
-// backoff is the time before the attempt after the given one: what the
-// collector asked for, else from half a second doubling to eight, and then up
-// to half as much again, so that not all replicas come at once.
+// backoff returns the delay after an attempt: the delay that the collector requested or, if it
+// requested none, 0.5 seconds, which doubles with each attempt up to 8 seconds. A random part of up
+// to half of that is added, so that the replicas do not retry at the same time.
 func backoff(attempt int, asked time.Duration) time.Duration {
 	d := asked
 	if d == 0 {
@@ -216,7 +216,7 @@ func backoff(attempt int, asked time.Duration) time.Duration {
 	return d + rand.N(d/2+1)
 }
 
-// quoted is the begin of an answer if it is a text that people can read.
+// quoted returns the beginning of a response as the end of an error message.
 func quoted(answer []byte) string {
 	text := strings.TrimSpace(string(answer[:min(len(answer), 200)]))
 	if text == "" {

@@ -16,17 +16,17 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// config is what the environment asks for, as far as the SDK does not read it.
+// config contains the settings in the environment that the SDK does not read itself.
 type config struct {
 	endpoint  *url.URL
 	headers   http.Header
 	timeout   time.Duration // of one attempt to send a batch
 	gzip      bool
-	roots     *x509.CertPool // nil for the system's
-	queueSize int            // spans
+	roots     *x509.CertPool // nil for those of the system
+	queueSize int            // number of spans
 }
 
-// readConfig returns nil if no export is asked for.
+// readConfig returns the settings, or nil if the environment does not enable the export.
 func readConfig(getenv func(string) string) (*config, error) {
 	e := &environment{getenv: getenv}
 	if !e.wanted() {
@@ -41,15 +41,15 @@ func readConfig(getenv func(string) string) (*config, error) {
 		queueSize: e.positive("OTEL_BSP_MAX_QUEUE_SIZE", sdktrace.DefaultMaxQueueSize),
 	}
 	e.choice(e.variable("PROTOCOL"), "http/protobuf")
-	// The SDK reads these itself, but panics or never rests with a number that is
-	// not positive.
+	// The SDK reads these variables itself. With a number that is not positive, it would panic
+	// or loop without pause.
 	for _, name := range []string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT"} {
 		e.positive(name, 1)
 	}
 	return c, e.err
 }
 
-// environment reads variables and keeps the first error that it meets.
+// environment reads variables and keeps the first error.
 type environment struct {
 	getenv func(string) string
 	err    error
@@ -61,15 +61,15 @@ func (e *environment) fail(name string, err error) {
 	}
 }
 
-// failSecretly is for variables that may hold a password.
+// failSecretly is like fail, for variables that may contain a password.
 func (e *environment) failSecretly(name string, err error) {
 	if e.err == nil {
 		e.err = fmt.Errorf("%s is wrong: %w", name, err)
 	}
 }
 
-// variable returns the name of the variable of the exporter that holds: the one for
-// traces alone wins over the one for everything.
+// variable returns the name of the variable of the exporter that applies: if the variable for
+// traces is set, it takes precedence over the general one.
 func (e *environment) variable(suffix string) string {
 	if name := "OTEL_EXPORTER_OTLP_TRACES_" + suffix; e.getenv(name) != "" {
 		return name
@@ -77,6 +77,7 @@ func (e *environment) variable(suffix string) string {
 	return "OTEL_EXPORTER_OTLP_" + suffix
 }
 
+// wanted reports whether the environment enables the export.
 func (e *environment) wanted() bool {
 	if strings.EqualFold(e.getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
@@ -94,8 +95,8 @@ func (e *environment) wanted() bool {
 	}
 }
 
-// endpoint appends the path of traces to the endpoint of everything, and takes
-// the endpoint of traces as it is.
+// endpoint returns the URL to send traces to. It appends the path of traces to the general
+// endpoint, and does not change the endpoint for traces.
 func (e *environment) endpoint() *url.URL {
 	name := e.variable("ENDPOINT")
 	u, err := url.Parse(cmp.Or(e.getenv(name), "http://localhost:4318"))
@@ -112,8 +113,8 @@ func (e *environment) endpoint() *url.URL {
 	return u
 }
 
-// headers reads key=value,key=value, percent-encoded. Its error does not quote the
-// text.
+// headers parses key=value,key=value with percent-encoding. Its error does not contain the value of
+// the variable.
 func (e *environment) headers() http.Header {
 	name := e.variable("HEADERS")
 	headers := make(http.Header)
@@ -133,7 +134,7 @@ func (e *environment) headers() http.Header {
 	return headers
 }
 
-// choice returns which of the values is asked for, the first by default.
+// choice returns the value of a variable, which must be one of values. Default: the first.
 func (e *environment) choice(name string, values ...string) string {
 	value := cmp.Or(e.getenv(name), values[0])
 	if !slices.Contains(values, value) {

@@ -26,12 +26,13 @@ func (c *config) header() http.Header {
 
 // encode returns the body of a request to the collector.
 func (c *config) encode(batch []*tracepb.ResourceSpans) []byte {
-	// An ExportTraceServiceRequest looks the same, and its package links grpc.
+	// TracesData has the same encoding as ExportTraceServiceRequest, whose package is linked
+	// with grpc.
 	request := &tracepb.TracesData{ResourceSpans: batch}
 	body, err := proto.Marshal(request)
 	if err != nil { // a string is not UTF-8
 		replaceInvalid(request.ProtoReflect())
-		body, _ = proto.Marshal(request) // nothing else can be wrong
+		body, _ = proto.Marshal(request) // there is no other cause
 	}
 	if !c.gzip {
 		return body
@@ -43,8 +44,8 @@ func (c *config) encode(batch []*tracepb.ResourceSpans) []byte {
 	return packed.Bytes()
 }
 
-// replaceInvalid replaces what is not UTF-8 in the strings of a message. One such
-// byte, which any client can send, would make the whole batch impossible to write.
+// replaceInvalid replaces invalid UTF-8 in the strings of a message. Any client can send invalid
+// UTF-8, and a batch that contains it cannot be encoded.
 func replaceInvalid(message protoreflect.Message) {
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {

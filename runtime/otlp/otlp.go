@@ -1,35 +1,35 @@
 // Package otlp exports the spans of a function to an OpenTelemetry collector.
 //
-// A function that wants its spans exported imports it for its effect:
+// To export its spans, a function imports this package:
 //
 //	import _ "goless.io/runtime/otlp"
 //
-// It does nothing until the environment names a collector, by
-// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT (or asks
-// for the default one, http://localhost:4318, by OTEL_TRACES_EXPORTER=otlp).
-// Then each request that the function serves is a span, and so is each one that
-// it sends by [goless.io/runtime.Client]. OpenTelemetry's SDK records them. It
-// is the global provider while the function is served, so that a tracer from
-// otel.Tracer, and every library that uses one, adds spans to those of the request.
+// The package does nothing unless OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set to the URL of a collector, or OTEL_TRACES_EXPORTER is
+// otlp. In the latter case, the default URL is http://localhost:4318. If the export is enabled, there
+// is a span for each request that the function serves, and for each request that it sends with
+// [goless.io/runtime.Client].
 //
-// The SDK reads its variables itself, among them OTEL_TRACES_SAMPLER,
-// OTEL_TRACES_SAMPLER_ARG, OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME (by
-// default the function's name) and OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT. This
-// package reads these, which have the meaning and the defaults that
-// OpenTelemetry gives them:
+// The OpenTelemetry SDK records the spans, and is the global tracer provider while the function is
+// served. So your code can add spans to a request with otel.Tracer, and so can libraries.
 //
-//	OTEL_EXPORTER_OTLP_ENDPOINT     _HEADERS _TIMEOUT _PROTOCOL _COMPRESSION _CERTIFICATE
-//	OTEL_EXPORTER_OTLP_TRACES_...   the same six, for traces alone
-//	OTEL_TRACES_EXPORTER            otlp or none
-//	OTEL_BSP_SCHEDULE_DELAY         _EXPORT_TIMEOUT _MAX_QUEUE_SIZE _MAX_EXPORT_BATCH_SIZE
-//	OTEL_SDK_DISABLED
+// The SDK reads its own variables, such as OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME (default: the name of the function) and
+// OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT. This package reads the following variables. They have
+// the meanings and defaults that OpenTelemetry specifies:
 //
-// If one of these is wrong, the log says so when the function starts, which then
-// serves without exporting. The only protocol is http/protobuf: grpc would
-// make a function's program half as large again.
+//	OTEL_SDK_DISABLED            true disables the export
+//	OTEL_TRACES_EXPORTER         otlp or none
+//	OTEL_EXPORTER_OTLP_*         ENDPOINT, HEADERS, TIMEOUT, PROTOCOL, COMPRESSION, CERTIFICATE
+//	OTEL_EXPORTER_OTLP_TRACES_*  the same, for traces only; takes precedence
+//	OTEL_BSP_*                   SCHEDULE_DELAY, EXPORT_TIMEOUT, MAX_QUEUE_SIZE,
+//	                             MAX_EXPORT_BATCH_SIZE
 //
-// A request never waits for the collector: spans that find the queue full are
-// dropped, and counted in goless_spans_dropped_total.
+// If one of these variables is invalid, the function logs that at the start and does not export
+// spans. The only protocol is http/protobuf: grpc would increase the size of the program by half.
+//
+// A request never waits for the collector. When the queue is full, further spans are dropped, and
+// counted in goless_spans_dropped_total.
 package otlp
 
 import (
@@ -52,14 +52,15 @@ import (
 
 const (
 	scopeName = "goless.io/runtime"
-	// schemaURL says which release of OpenTelemetry's conventions has the names of
-	// our attributes.
+	// schemaURL identifies the release of the OpenTelemetry conventions that defines the names
+	// of our attributes.
 	schemaURL = "https://opentelemetry.io/schemas/1.37.0"
 )
 
 func init() { tracing.Open = open }
 
-// open sets the global provider of spans, if the environment asks for one.
+// open sets the global tracer provider and returns the tracer, or nil if the environment does not
+// enable the export or is invalid.
 func open(service tracing.Service, logger *zap.Logger, reg prometheus.Registerer) tracing.Tracer {
 	c, err := readConfig(os.Getenv)
 	if err != nil {
@@ -83,8 +84,8 @@ func open(service tracing.Service, logger *zap.Logger, reg prometheus.Registerer
 	return &tracer{provider.Tracer(scopeName, trace.WithSchemaURL(schemaURL)), provider, sender}
 }
 
-// newResource says what the spans come from. What the environment says wins over
-// what the function knows of itself.
+// newResource returns the resource that the spans come from. Attributes in the environment take
+// precedence over those of the function.
 func newResource(service tracing.Service) *resource.Resource {
 	attributes := []attribute.KeyValue{attribute.String("service.name", cmp.Or(service.Name, "unknown_service:function"))}
 	for _, a := range []attribute.KeyValue{
@@ -105,7 +106,7 @@ func newResource(service tracing.Service) *resource.Resource {
 		resource.WithAttributes(attributes...),
 		resource.WithFromEnv())
 	if err != nil {
-		otel.Handle(err) // what could be found out is in r
+		otel.Handle(err) // r contains the attributes that could be detected
 	}
 	return r
 }

@@ -9,9 +9,9 @@ const (
 	fieldErrorMessage   = 2
 )
 
-// partialSuccess reads how many spans the collector refused and why from its
-// answer. A collector that took all of them says 0 and nothing; an answer that
-// cannot be read is taken for that.
+// partialSuccess decodes a response of the collector. It returns the number of spans that the
+// collector rejected, and the reason. If the collector accepted all spans, or if the response is
+// invalid, it returns 0 and an empty reason.
 func partialSuccess(answer []byte) (refused int, reason string) {
 	partial, _ := field(answer, fieldPartialSuccess)
 	_, n := field(partial, fieldRejectedSpans)
@@ -19,8 +19,7 @@ func partialSuccess(answer []byte) (refused int, reason string) {
 	return int(n), string(message)
 }
 
-// field returns the value of a field of a message, bytes or a number as its
-// type is.
+// field returns the value of a field of a message: bytes or n, depending on the type of the field.
 func field(message []byte, want protowire.Number) (bytes []byte, n uint64) {
 	for len(message) > 0 {
 		number, wire, size := protowire.ConsumeTag(message)

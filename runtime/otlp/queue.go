@@ -2,15 +2,15 @@ package otlp
 
 import sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-// A boundedQueue hands the spans that have ended to the SDK's batch processor
-// as long as that has room for them. The processor itself drops spans without
-// telling anybody.
+// A boundedQueue passes the spans that have ended to the batch processor of the SDK while the queue
+// of the processor has room. Otherwise it drops and counts them: the processor itself drops spans
+// without counting them.
 type boundedQueue struct {
 	sdktrace.SpanProcessor
 	client *client
 }
 
-// OnEnd is part of [sdktrace.SpanProcessor]. It does not block.
+// OnEnd implements [sdktrace.SpanProcessor]. It does not block.
 func (q *boundedQueue) OnEnd(span sdktrace.ReadOnlySpan) {
 	if q.client.queued.Add(1) > int64(q.client.config.queueSize) {
 		q.client.queued.Add(-1)

@@ -15,8 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// RoundTrip is part of [tracing.Tracer]. The span ends when the header of the
-// response is there.
+// RoundTrip implements [tracing.Tracer]. The span ends when the response header arrives.
 func (t *tracer) RoundTrip(base http.RoundTripper, r *http.Request) (*http.Response, error) {
 	method := cmp.Or(r.Method, http.MethodGet)
 	ctx, span := t.Start(r.Context(), method, trace.WithSpanKind(trace.SpanKindClient))
@@ -43,8 +42,8 @@ func (t *tracer) RoundTrip(base http.RoundTripper, r *http.Request) (*http.Respo
 	return resp, nil
 }
 
-// inject tells the next function the span of ctx. It keeps a tracestate that the
-// handler has set.
+// inject adds the span of ctx to the header of a request. It keeps a tracestate that the handler
+// has set.
 func inject(ctx context.Context, header http.Header) {
 	state, set := header["Tracestate"]
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
@@ -53,7 +52,7 @@ func inject(ctx context.Context, header http.Header) {
 	}
 }
 
-// errorType is a word of few values for what sending a request fails with.
+// errorType classifies the error of an outgoing request. The number of different values is small.
 func errorType(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -65,7 +64,8 @@ func errorType(err error) string {
 	}
 }
 
-// withoutSecrets leaves out what may be one: user, query and fragment.
+// withoutSecrets returns the URL without the parts that may contain secrets: user, query and
+// fragment.
 func withoutSecrets(u *url.URL) string {
 	plain := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	return plain.String()

@@ -19,14 +19,14 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// A tracer is a [tracing.Tracer]. Its spans have OpenTelemetry's names.
+// A tracer implements [tracing.Tracer]. Its spans follow the conventions of OpenTelemetry.
 type tracer struct {
 	trace.Tracer
 	provider *sdktrace.TracerProvider
 	client   *client
 }
 
-// Shutdown is part of [tracing.Tracer].
+// Shutdown implements [tracing.Tracer].
 func (t *tracer) Shutdown(ctx context.Context) {
 	close(t.client.closing)
 	if err := t.provider.Shutdown(ctx); err != nil {
@@ -35,7 +35,7 @@ func (t *tracer) Shutdown(ctx context.Context) {
 	}
 }
 
-// Handler is part of [tracing.Tracer].
+// Handler implements [tracing.Tracer].
 func (t *tracer) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchange.FromContext(r.Context())
@@ -47,32 +47,31 @@ func (t *tracer) Handler(next http.Handler) http.Handler {
 		}
 		current := trace.SpanContextFromContext(ctx)
 		x.SetSpan(fmt.Sprintf("00-%s-%s-%s", current.TraceID(), current.SpanID(), current.TraceFlags()))
-		*r = *r.WithContext(ctx) // in place, since the server looks into its request afterwards
+		*r = *r.WithContext(ctx) // in place, because the server uses its request afterwards
 		next.ServeHTTP(w, r)
 	})
 }
 
-// startServerSpan returns a context with the span that a handler runs in.
+// startServerSpan starts the span of a request, and returns a context for the handler.
 func (t *tracer) startServerSpan(ctx context.Context, x *exchange.Exchange) (context.Context, trace.Span) {
 	caller := spanContext(x)
 	parent := caller
 	if !x.Remote {
-		parent = parent.WithSpanID(trace.SpanID{}) // begins the trace whose id the lines of the log have
+		parent = parent.WithSpanID(trace.SpanID{}) // starts the trace whose ID is in the log lines
 	}
 	started, span := t.Start(trace.ContextWithRemoteSpanContext(ctx, parent), spanName(x.Method),
 		trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(x.Start))
 	if span.IsRecording() {
 		return started, span
 	}
-	// A span that nobody records must not come between others in their trace.
+	// A span that is not recorded must not become the parent of a recorded one.
 	caller = caller.WithTraceFlags(caller.TraceFlags().WithSampled(false))
 	return trace.ContextWithRemoteSpanContext(ctx, caller), span
 }
 
-// spanContext returns the span of the caller, or the one that was made up for a
-// request without a caller's.
+// spanContext returns the span of the caller, or the generated one if the caller sent none.
 func spanContext(x *exchange.Exchange) trace.SpanContext {
-	// The exchange has checked the ids. A state that is not well formed is none.
+	// The exchange has validated the IDs. An invalid state is dropped.
 	traceID, _ := trace.TraceIDFromHex(x.TraceID())
 	spanID, _ := trace.SpanIDFromHex(x.SpanID())
 	state, _ := trace.ParseTraceState(strings.Join(x.TraceState, ","))
@@ -84,8 +83,8 @@ func spanContext(x *exchange.Exchange) trace.SpanContext {
 	})
 }
 
-// knownMethods are those that net/http has constants for. Others are not used as
-// names, since a client could make any number of them.
+// knownMethods are the methods with a constant in net/http. Others are not used as names of spans,
+// because clients could create an unlimited number of names.
 var knownMethods = []string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 	http.MethodHead, http.MethodOptions, http.MethodConnect, http.MethodTrace,
@@ -98,8 +97,8 @@ func spanName(method string) string {
 	return "HTTP"
 }
 
-// requestAttributes are what is known when a request arrives. The query is not
-// among them, since there may be secrets in it.
+// requestAttributes returns the attributes that are known when a request arrives. They do not
+// contain the query, because it may contain secrets.
 func requestAttributes(x *exchange.Exchange, r *http.Request) []attribute.KeyValue {
 	host, port := serverAddress(r)
 	attributes := []attribute.KeyValue{
@@ -121,7 +120,7 @@ func requestAttributes(x *exchange.Exchange, r *http.Request) []attribute.KeyVal
 	return attributes
 }
 
-// endServerSpan adds what came of the request.
+// endServerSpan adds the result of the request to its span and ends the span.
 func endServerSpan(span trace.Span, x *exchange.Exchange) {
 	end := trace.WithTimestamp(x.Start.Add(x.Duration()))
 	status := x.Status()
@@ -145,14 +144,15 @@ func endServerSpan(span trace.Span, x *exchange.Exchange) {
 	span.End(end)
 }
 
-// fail gives a span the status of an error. Its type is a word of few values.
+// fail sets the status of a span to error. The number of different values of errorType must be
+// small.
 func fail(span trace.Span, errorType, message string) {
 	span.SetStatus(codes.Error, message)
 	span.SetAttributes(attribute.String("error.type", errorType))
 }
 
-// The longest texts of our attributes, in bytes. Spans wait in a queue whose
-// length is bounded, and so its memory is.
+// Maximum length of the texts in our attributes, in bytes. The queue limits the number of spans, so
+// this limits the memory of the queue.
 const (
 	maxText  = 1 << 10
 	maxStack = 4 << 10
@@ -162,20 +162,21 @@ func text(key, value string) attribute.KeyValue {
 	return attribute.String(key, truncatedCopy(value, maxText))
 }
 
-// truncatedCopy returns a copy: a piece of a header would keep the whole header.
+// truncatedCopy returns a truncated copy of s. A substring of a header would keep the whole header
+// in memory.
 func truncatedCopy(s string, limit int) string { return strings.Clone(s[:min(len(s), limit)]) }
 
-// serverAddress is the address that the client sent the request to.
+// serverAddress returns the address that the client sent the request to.
 func serverAddress(r *http.Request) (host string, port int) {
 	host, number, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		return strings.Trim(r.Host, "[]"), 80
 	}
-	port, _ = strconv.Atoi(number) // a port that is none is 0
+	port, _ = strconv.Atoi(number) // 0 if it is not a number
 	return host, port
 }
 
-// protocolVersion is 1.0, 1.1 or 2.
+// protocolVersion returns 1.0, 1.1 or 2.
 func protocolVersion(r *http.Request) string {
 	if r.ProtoMajor >= 2 {
 		return strconv.Itoa(r.ProtoMajor)

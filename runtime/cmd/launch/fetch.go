@@ -11,8 +11,8 @@ import (
 
 // Variables, because tests change them.
 var (
-	// answerTimeout limits how long the build service may respond that it does not have the
-	// binary. After it the container exits, and the operator learns of it.
+	// answerTimeout limits for how long the build service may respond that it does not have the
+	// binary. After that, the container exits, and the operator detects the failure.
 	answerTimeout = 45 * time.Second
 
 	// fetchTimeout is the time after which no attempt begins if the build service is

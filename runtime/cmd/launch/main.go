@@ -1,27 +1,26 @@
 // Command launch is the entry point of the image that functions run in. It opens the ports of
 // the function and replaces itself with the program of the function. Connections that arrive
-// while the program starts wait instead of being refused. In particular this holds for the
-// first readiness probe, which the kubelet would otherwise repeat only a second later.
+// while the program starts wait instead of being refused. Otherwise the first readiness probe
+// would fail, and the kubelet would repeat it only a second later.
 //
 //	launch [program [argument...]]
 //	launch --version
 //
-// The default program is /function/server. It is a file, unless the environment names a binary
-// of a build service:
+// The program is a file, by default /function/server. If the environment names a binary of a
+// build service, launch runs that binary instead:
 //
 //	FUNCTION_BUILD_SERVICE      URL of the build service, such as https://goless-build.goless-system.svc:8443
 //	FUNCTION_BINARY             key of the binary
 //	FUNCTION_BINARY_CAPABILITY  token that authorizes the download of the binary
 //	FUNCTION_BINARY_PUBLIC_KEY  Ed25519 public key of the build service, in raw URL-safe base64
 //
-// In that case launch waits until the build service has the binary, verifies its signature, and
-// executes it from memory. While it waits, it logs the reason and answers the probes of the
-// kubelet: the container is alive but not ready. The program differs from one in a file in
-// three ways:
+// launch waits until the build service has the binary, verifies its signature, and executes it
+// from memory. While launch waits, it logs the reason and answers the probes of the kubelet: the
+// container is alive but not ready. Such a program differs from a program in a file:
 //
-//   - it does not see these four variables
-//   - os.Executable does not return a usable path; /proc/self/exe can be executed
-//   - its file counts towards the memory of the container
+//   - The four variables are not in its environment.
+//   - os.Executable does not return a usable path; /proc/self/exe can be executed.
+//   - Its file counts towards the memory of the container.
 //
 // The process ID does not change, so signals reach the program. If launch cannot execute the
 // program, the exit code is

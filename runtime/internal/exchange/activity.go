@@ -53,8 +53,8 @@ func (a *activity) Running() int64 { return a.running.Load() }
 func (a *activity) Overdue() int64 { return a.overdue.Load() }
 
 // Activity returns the number of requests in flight and, if there are none, the time since the
-// last one ended, or since the process started. A hijacked connection is in flight until its
-// handler returns, even if the handler leaves it open.
+// last one ended, or since the process started. A hijacked connection counts as a request in
+// flight until its handler returns. After that it does not count, even if it is still open.
 func (a *activity) Activity() (inFlight int64, idle time.Duration) {
 	if inFlight = a.Running(); inFlight > 0 {
 		return inFlight, 0

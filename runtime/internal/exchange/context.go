@@ -8,8 +8,8 @@ import (
 )
 
 // requestContext is the server's context of the request, with the exchange and a deadline. It
-// is embedded in the exchange, to save an allocation, and creates what can be waited for only
-// when it is needed.
+// is embedded in the exchange, to save an allocation. It creates a channel for Done only when it
+// is needed.
 //
 // The context.WithDeadline of the standard library would allocate more. It would also end for
 // handlers of hijacked connections, which have no time limit.

@@ -47,10 +47,10 @@ func (w *writer) SetWriteDeadline(deadline time.Time) error {
 	return w.setWriteDeadline(deadline)
 }
 
-// SetWriteDeadline is called by [http.ResponseController]. It tells the connection that the
-// handler sets the deadline, which may be the zero time. Without that, the connection could not
-// distinguish it from net/http, which clears the deadline after each request to restore the
-// stall timeout.
+// SetWriteDeadline is called by [http.ResponseController]. It marks the deadline as set by the
+// handler, also if it is the zero time. net/http also sets the zero deadline, after each request,
+// and thereby restores the stall timeout. The connection could not distinguish the two calls
+// otherwise.
 func (w http1) SetWriteDeadline(deadline time.Time) error {
 	return w.control(func(*http.ResponseController) error {
 		return netconn.FromContext(w.exchange.ctx.base).SetHandlerWriteDeadline(deadline)

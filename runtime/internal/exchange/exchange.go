@@ -49,8 +49,8 @@ type Exchange struct {
 	// RequestID and TraceParent are the values of the client if they are valid, and generated
 	// otherwise.
 	RequestID, TraceParent string
-	// Remote reports whether TraceParent comes from the client. Only then is TraceState set, to
-	// the values of the tracestate header, not validated.
+	// Remote reports whether TraceParent comes from the client. In that case, TraceState
+	// contains the values of the tracestate header, which are not validated.
 	Remote     bool
 	TraceState []string
 	// Start is the time when the exchange began.
@@ -70,20 +70,20 @@ type Exchange struct {
 type Server struct {
 	// Logger is the parent of the loggers of all requests.
 	Logger *zap.Logger
-	// UserCore, if not nil, wraps the core of each request's logger. That core has already
-	// added the IDs of the request, with the keys ids.
-	UserCore func(core zapcore.Core, ids ...string) zapcore.Core
+	// UserCore, if not nil, wraps the core of each request's logger. The core already adds the
+	// IDs of the request to each line. idKeys are the keys of these IDs.
+	UserCore func(core zapcore.Core, idKeys ...string) zapcore.Core
 	// Tracer creates spans for the requests. Optional.
 	Tracer tracing.Tracer
 	// Observers are called in this order, once for each exchange, when it is settled: when its
 	// handler has returned or panicked, or the request has timed out. The result is final then.
 	// They may run concurrently with the handler.
 	Observers []func(*Exchange)
-	// Stall limits how long reading a request body, or writing an HTTP/2 response, may make no
-	// progress. 0 is no limit.
+	// Stall limits how long the handler may read a request body, or write an HTTP/2 response,
+	// without progress. 0 is no limit.
 	Stall time.Duration
-	// Unread is the corresponding limit for the rest of a body that the handler did not read,
-	// which the server reads.
+	// Unread is the same limit for the server, which reads the part of a body that the handler
+	// did not read.
 	Unread time.Duration
 	// Draining, if true, adds the header Connection: close to responses, so that clients send
 	// their next request on a new connection, and so to another replica.
@@ -94,9 +94,9 @@ type Server struct {
 	activity
 }
 
-// Middleware returns the outermost handler. It creates the exchange, adds it to the request's
-// context, adds the IDs to the response, and calls next with a writer that has the methods of
-// the server's own writer, except Push.
+// Middleware returns the outermost handler. For each request, it creates the exchange, adds the
+// exchange to the context, and calls next. The writer that it passes to next has the methods of
+// the server's own writer, except Push, and adds the IDs to the response.
 func (s *Server) Middleware(next http.Handler) http.Handler {
 	return &outermost{s, next}
 }

@@ -7,9 +7,9 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// Limit rejects requests while limit handlers are running, with the status 503, Retry-After and
-// [exchange.RejectedHeader]. If limit is 0, there is no limit. Limit must be inside
-// [exchange.Timeout], because handlers that continue after their timeout count.
+// Limit limits how many handlers run at the same time. Requests beyond limit receive 503 with
+// Retry-After and [exchange.RejectedHeader]. If limit is 0, there is no limit. Limit must be
+// inside [exchange.Timeout], so that it also counts handlers that continue after their timeout.
 func Limit(limit int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		if limit <= 0 {

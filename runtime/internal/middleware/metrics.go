@@ -56,8 +56,8 @@ type HTTPMetrics struct {
 }
 
 // NewHTTPMetrics returns metrics that are registered in reg. It panics if they are already
-// registered. running returns the number of running handlers, overdue the number of those whose
-// request has timed out.
+// registered. running returns the number of running handlers, and overdue returns the number of
+// running handlers whose request has timed out.
 func NewHTTPMetrics(reg prometheus.Registerer, running, overdue func() int64) *HTTPMetrics {
 	m := &HTTPMetrics{
 		Panics:   counter("goless_panics_total", "Panics of the handler that were recovered."),

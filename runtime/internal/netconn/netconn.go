@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// Listen returns a listener whose connections fail a write that makes no progress for stall. If
-// stall is 0, there is no limit. If refused is not nil, it is called for each HTTP/1 request
-// that the server cannot parse, with the status of the response.
-func Listen(inner net.Listener, stall time.Duration, refused func(status int, peer net.Addr)) net.Listener {
-	return &listener{inner, stall, refused}
+// Listen returns a listener. A write to one of its connections fails if it makes no progress for
+// stallTimeout; 0 is no limit. If onRefused is not nil, it is called for each HTTP/1 request that
+// the server cannot parse, with the status of the response.
+func Listen(inner net.Listener, stallTimeout time.Duration, onRefused func(status int, peer net.Addr)) net.Listener {
+	return &listener{inner, stallTimeout, onRefused}
 }
 
 type listener struct {
@@ -63,20 +63,21 @@ var (
 
 type contextKey struct{}
 
-// Context is used as [net/http.Server.ConnContext].
+// Context returns ctx with the connection, for FromContext. Use it as
+// [net/http.Server.ConnContext].
 func Context(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, contextKey{}, conn)
 }
 
-// FromContext returns the connection of the request whose server context is ctx, or nil if it
-// was not accepted by a listener of [Listen].
+// FromContext returns the connection of a request. ctx is the context that the server created for
+// the request. FromContext returns nil if no listener of [Listen] accepted the connection.
 func FromContext(ctx context.Context) *Conn {
 	conn, _ := ctx.Value(contextKey{}).(*Conn)
 	return conn
 }
 
-// Unwrap returns the wrapped connection without deadlines, for a handler that hijacks it. The
-// wrapper can still read and write, but not set deadlines.
+// Unwrap returns the wrapped connection and removes its deadlines, for a handler that hijacks the
+// connection. After that, the wrapper can read and write, but not set deadlines.
 func Unwrap(conn net.Conn) net.Conn {
 	c, ok := conn.(*Conn)
 	if !ok {

@@ -16,8 +16,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // An attempt times out after the timeout of the Function plus 70 seconds (for a sleeping function
 // to wake up), or after 1 hour if the Function has no timeout. Calls may overlap.
 //
-// As with all CronJobs, a scheduled time may lead to two calls or to none. Two calls have the same
-// Ce-Id. The condition Delivered reports a call that was not made.
+// As with all CronJobs, a scheduled time may lead to two calls or to none. Two calls for one
+// scheduled time have the same Ce-Id. The condition Delivered reports a call that was not made.
 //
 // The outcome of a call is the one that the container named deliver reports when it terminates.
 // Other containers of the pod, such as an injected sidecar, are ignored: if one of them is still

@@ -74,8 +74,8 @@ type KafkaTriggerSpec struct {
 	// consumerGroup is the name of the consumer group. Default: goless_NAMESPACE_NAME of the
 	// trigger. The default of earlier releases, goless-NAMESPACE-NAME, is used instead if only that
 	// group has committed offsets for the topic, or if the trigger is authorized to read that group
-	// but not the other. Triggers of several clusters that use the same brokers need different
-	// names. Maximum: 255 characters.
+	// but not the other. If triggers in several clusters use the same brokers, set a different
+	// group name in each cluster. Maximum: 255 characters.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients may be members of the group, with the assignment

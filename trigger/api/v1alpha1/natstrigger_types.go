@@ -10,8 +10,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // dead-letter subject or dropped. Messages of the same subject are delivered one after the other.
 //
 // Without spec.stream, messages are delivered at most once. Messages are lost if they arrive while
-// the pod is not running, if they are not delivered when it terminates, or if they arrive while
-// more than 32 MiB are waiting.
+// the pod is not running, if they still wait when the pod terminates, or if they arrive while more
+// than 32 MiB are waiting.
 //
 // A message is sent as a CloudEvent of type io.goless.nats.message, over HTTP in binary content
 // mode:
@@ -91,9 +91,9 @@ type NATSTriggerSpec struct {
 	//   - not set max_deliver or headers_only
 	//   - not belong to another trigger
 	//
-	// Set this field to different names if several clusters use the same servers and account and
-	// their triggers have the same namespace and name. Otherwise each trigger receives only a part
-	// of the messages.
+	// If several clusters use the same servers and account, and their triggers have the same
+	// namespace and name, set a different name in each cluster. Otherwise each trigger receives
+	// only a part of the messages.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[^\s.*>/\\]+$`

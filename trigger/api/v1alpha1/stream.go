@@ -129,9 +129,8 @@ type StreamSpec struct {
 	// +kubebuilder:validation:Enum=Block;Drop
 	OnExhausted OnExhausted `json:"onExhausted,omitempty"`
 
-	// concurrency is the maximum number of concurrent requests. Default: 16. Range: 1 to 256.
-	// Regardless of it, events of the same partition (Kafka) or subject (NATS) are delivered one
-	// after the other.
+	// concurrency is the maximum number of concurrent requests. Default: 16. Range: 1 to 256. Events
+	// of the same partition (Kafka) or subject (NATS) are always delivered one after the other.
 	// +optional
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=1
@@ -162,7 +161,8 @@ type StreamSpec struct {
 // StreamBatch configures the batches of events.
 type StreamBatch struct {
 	// size is the maximum number of events in one request. Range: 1 to 1000. A request contains the
-	// events that are waiting when it is created, up to 1 MiB in total. It never waits for more.
+	// events that are waiting when it is created, up to 1 MiB in total. The trigger does not wait
+	// for more events.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

@@ -20,8 +20,9 @@ const (
 	// ConditionReady is True when the trigger is set up and its Function can be called.
 	ConditionReady = "Ready"
 
-	// ConditionDelivered reports the outcome of the last delivery. Before the first delivery it is
-	// absent, or Unknown for a trigger that consumes a stream.
+	// ConditionDelivered reports the outcome of the last delivery. An HTTPTrigger does not have it.
+	// Before the first delivery, it is absent for a CronTrigger and Unknown for a trigger that
+	// consumes a stream.
 	ConditionDelivered = "Delivered"
 
 	// ConditionReconciling is True while the trigger is not ready and can become ready without a
@@ -102,8 +103,9 @@ type TriggerStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions contain the types Ready, Delivered (the outcome of the last delivery), and also
-	// Reconciling or Stalled while the trigger is not ready.
+	// conditions contain the type Ready, and Reconciling or Stalled while the trigger is not ready.
+	// Triggers that deliver events or calls (all except HTTPTrigger) also have Delivered, the
+	// outcome of the last delivery.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

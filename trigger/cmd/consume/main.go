@@ -1,6 +1,6 @@
-// Command consume runs in the pods of triggers that consume a stream. It consumes events of a
-// broker, which is the first argument, and posts them to a Function. It has no service account
-// token.
+// Command consume runs in the pods of triggers that consume a stream. It consumes events from Kafka
+// or NATS and posts them to a Function. The first argument is kafka or nats. The pods have no
+// service account token.
 //
 // It serves /healthz, /readyz, /status and /metrics at the address of --admin. Exit codes:
 //   - 0: it was stopped by a signal.

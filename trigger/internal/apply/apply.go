@@ -20,7 +20,7 @@ import (
 // FieldOwner is the field manager for the objects of triggers.
 const FieldOwner = "goless-triggers"
 
-// A Change is the difference between the desired state of an object and its live state.
+// A Change is the difference between the desired state of an object and its current state.
 type Change struct {
 	want ssa.Configuration
 	live client.Object
@@ -33,7 +33,7 @@ type Change struct {
 	how metav1.DeletionPropagation
 }
 
-// To returns the Change that turns the object live into want. live has no UID if the object does
+// To returns the Change that updates live to match want. live has no UID if the object does
 // not exist. extract returns the fields that a field manager has applied.
 func To[A ssa.Configuration, T client.Object](want A, live T, extract func(T, string) (A, error)) Change {
 	return Change{want: want, live: live, same: func() (bool, error) {
@@ -48,18 +48,18 @@ func (c Change) Same() bool {
 	return same && err == nil
 }
 
-// Gone returns the Change that deletes the object live if it belongs to the trigger. live has no
+// Gone returns the Change that deletes live if it belongs to the trigger. live has no
 // UID if the object does not exist.
 func Gone(live client.Object) Change { return Change{live: live} }
 
-// GoneFrom returns the Change that deletes the object live and its dependents if it belongs to
+// GoneFrom returns the Change that deletes live and its dependents if it belongs to
 // owner, which is an object of the trigger.
 func GoneFrom(owner, live client.Object) Change {
 	// By default, the API server orphans the pods of a Job.
 	return Change{live: live, owner: owner, how: metav1.DeletePropagationBackground}
 }
 
-// GoneAfterPods returns the Change that deletes the object live in the foreground: it exists until
+// GoneAfterPods returns the Change that deletes live in the foreground: it exists until
 // its pods have terminated.
 func GoneAfterPods(live client.Object) Change {
 	return Change{live: live, how: metav1.DeletePropagationForeground}

@@ -77,8 +77,8 @@ type Answers struct {
 	// Partitions is the number of partitions of the topic, or 0 if no pod reports it.
 	Partitions int32
 
-	// Unreachable is the reason why a ready pod does not respond, or a pod that is not ready does
-	// not respond in time. It is "" if all pods respond.
+	// Unreachable describes a query that failed. For a pod that is not ready, only a timeout is
+	// recorded. It is "" if there is no such query.
 	Unreachable string
 }
 

@@ -105,8 +105,8 @@ func (k Kind[T]) scalersOf(ctx context.Context, namespace, function string) ([]v
 	}), nil
 }
 
-// Competing maps a trigger of any kind that consumes a stream to the triggers of this kind that have
-// spec.scale and call the same Function.
+// Competing maps a stream trigger of any kind to the triggers of this kind that have spec.scale and
+// call the same Function.
 func (k Kind[T]) Competing(ctx context.Context, of client.Object) []reconcile.Request {
 	spec := of.(v1alpha1.StreamTrigger).CommonSpec()
 	if spec.Scale == nil { // for an update, the old object is mapped too

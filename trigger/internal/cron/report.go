@@ -13,12 +13,13 @@ import (
 	"goless.io/trigger/internal/apply"
 )
 
-// soon is the requeue delay before a Job is deleted. By then the cache contains the status.
+// soon is the requeue delay before a Job is deleted. After this time, the cache contains the
+// status.
 const soon = time.Second
 
 // Report reports the outcome of the last call, or that a call was missed. It returns the delay
-// until the next call would be late, a Job whose outcome is in the status can be deleted, or a Job
-// must be checked again. 0 means no requeue.
+// until the first of these: the next call would be late, a Job whose outcome is in the status can
+// be deleted, or a Job must be checked again. 0 means no requeue.
 func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 	if !metav1.IsControlledBy(seen.CronJob, t) {
 		return 0

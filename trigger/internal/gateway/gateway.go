@@ -41,8 +41,8 @@ type Seen struct {
 	// Competing are the other triggers of the cluster that use one of the hostnames.
 	Competing []v1alpha1.HTTPTrigger
 
-	// Patterns are the allowed hostnames of the namespaces of the trigger and of its competing, by
-	// namespace.
+	// Patterns are the allowed hostnames in the namespace of the trigger and in those of the
+	// competing triggers, by namespace.
 	Patterns map[string][]string
 
 	// Route and Ingress have the name of the trigger, whoever owns them. Route is nil if the
@@ -54,7 +54,8 @@ type Seen struct {
 // New returns an empty HTTPTrigger.
 func (Kind) New() *v1alpha1.HTTPTrigger { return &v1alpha1.HTTPTrigger{} }
 
-// Observe reads the Functions, the namespaces, the competing, and the Ingress and HTTPRoute.
+// Observe reads the Functions, the namespaces, the competing triggers, the Ingress and the
+// HTTPRoute.
 func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error) {
 	seen := Seen{Functions: map[string]v1beta1.Function{}, Patterns: map[string][]string{}, Ingress: &networkingv1.Ingress{}}
 	var own, others error

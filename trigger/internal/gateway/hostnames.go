@@ -45,7 +45,7 @@ func (k Kind) Competing(ctx context.Context, t client.Object) []reconcile.Reques
 	return requests
 }
 
-// OfNamespace maps a namespace to its HTTPTriggers and their competing.
+// OfNamespace maps a namespace to its HTTPTriggers and the triggers that compete with them.
 func (k Kind) OfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	var list v1alpha1.HTTPTriggerList
 	_ = k.Client.List(ctx, &list, client.InNamespace(namespace.GetName())) // same as in Competing
