@@ -5,7 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 MODULES   := operator builder runtime trigger
-GENERATED := $(wildcard deploy/*.yaml) deploy/optional/cert-manager.yaml deploy/optional/secrets.yaml deploy/chart/values.schema.json operator/api/v1beta1/zz_generated.deepcopy.go trigger/api/v1alpha1/zz_generated.deepcopy.go builder/internal/program/runtime.txtar builder/internal/input/crd.yaml builder/internal/input/triggers-crd.yaml docs/reference.md docs/settings.md
+GENERATED := $(wildcard deploy/*.yaml) deploy/optional/cert-manager.yaml deploy/optional/secrets.yaml deploy/chart/values.schema.json operator/api/v1beta1/zz_generated.deepcopy.go trigger/api/v1alpha1/zz_generated.deepcopy.go builder/internal/program/runtime.txtar builder/internal/schema/crd.yaml builder/internal/schema/triggers-crd.yaml docs/reference.md docs/settings.md
 BIN       := .cache/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 

@@ -67,6 +67,11 @@ type Error struct {
 	Compiled bool
 }
 
+// NewError returns an Error with one Diagnostic.
+func NewError(file string, line, column int, message string) *Error {
+	return &Error{Diagnostics: []Diagnostic{NewDiagnostic(file, line, column, message)}}
+}
+
 // Summary returns the first diagnostic and the number of other diagnostics.
 func (e *Error) Summary() string {
 	first := e.Diagnostics[0].String()

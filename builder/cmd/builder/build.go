@@ -13,7 +13,7 @@ import (
 	"goless.io/builder"
 	"goless.io/builder/internal/buildservice"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -96,7 +96,7 @@ func (b *build) run(ctx context.Context, path string) error {
 
 // functions returns the Functions of the input. It returns an error if the outputs of several
 // Functions would have the same path.
-func (b *build) functions(path string) ([]*input.Function, error) {
+func (b *build) functions(path string) ([]*manifest.Function, error) {
 	functions, notes, err := b.input(path)
 	for _, note := range notes {
 		b.notef("%s", note)
@@ -127,7 +127,7 @@ func isDirectory(path string) bool {
 }
 
 // function builds one Function.
-func (b *build) function(ctx context.Context, function *input.Function) outcome {
+func (b *build) function(ctx context.Context, function *manifest.Function) outcome {
 	started := time.Now()
 	binary, work, err := b.output(function)
 	if err != nil {
@@ -178,7 +178,7 @@ func memoryNote(peak int64) string {
 //   - the path of --output-binary, if that is not a directory
 //   - the name of the Function in that directory
 //   - the name of the Function without --output-binary, with .bin if a directory has that name
-func (b *build) output(function *input.Function) (binary, work string, err error) {
+func (b *build) output(function *manifest.Function) (binary, work string, err error) {
 	name := toolchain.Executable(function.Name)
 	inside := b.binary != "" && isDirectory(b.binary)
 	if (b.binary == "" || inside) && !isFileName(name) {

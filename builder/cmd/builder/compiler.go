@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"goless.io/builder"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 	"goless.io/builder/internal/program"
 	"goless.io/builder/internal/toolchain"
 )
@@ -16,7 +16,7 @@ type compiler struct {
 }
 
 // with calls use with the program of a Function, see Builder.WithProgram.
-func (c *compiler) with(ctx context.Context, function *input.Function, use func(*toolchain.Toolchain, *program.Program) error) error {
+func (c *compiler) with(ctx context.Context, function *manifest.Function, use func(*toolchain.Toolchain, *program.Program) error) error {
 	tools, err := toolchain.Find(ctx, c.environ)
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/input"
 	"goless.io/builder/internal/kubectl"
+	"goless.io/builder/internal/manifest"
 )
 
 const deployExample = `  # apply a file, and wait until its Functions serve
@@ -91,7 +91,7 @@ func (d *deploy) run(ctx context.Context, path string) error {
 
 // functionOf returns the Function of FILE that was applied as applied. Its namespace in FILE may be
 // empty. If no name matches, it returns the first Function, whose name nameFor derived.
-func functionOf(functions []*input.Function, applied kubectl.Function) *input.Function {
+func functionOf(functions []*manifest.Function, applied kubectl.Function) *manifest.Function {
 	for _, namespace := range []string{applied.Metadata.Namespace, ""} {
 		for _, f := range functions {
 			if f.Name == applied.Metadata.Name && f.Namespace == namespace {
@@ -103,7 +103,7 @@ func functionOf(functions []*input.Function, applied kubectl.Function) *input.Fu
 }
 
 // valid returns the Functions of FILE and adds their validation errors to d.
-func (d *deploy) valid(path string) []*input.Function {
+func (d *deploy) valid(path string) []*manifest.Function {
 	functions, notes, err := d.input(path)
 	d.fail(nil, err)
 	for _, function := range functions {
@@ -121,7 +121,7 @@ func (d *deploy) valid(path string) []*input.Function {
 }
 
 // manifest returns the YAML to apply.
-func (d *deploy) manifest(functions []*input.Function) ([]byte, error) {
+func (d *deploy) manifest(functions []*manifest.Function) ([]byte, error) {
 	switch text := functions[0].YAML(); {
 	case text != nil && d.name != "":
 		return nil, errors.New("--name is not supported for YAML, whose Functions have names")
@@ -132,7 +132,7 @@ func (d *deploy) manifest(functions []*input.Function) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return input.Manifest(name, functions[0].Source)
+	return manifest.Format(name, functions[0].Source)
 }
 
 // isRefusal matches messages of kubectl about a Function that the API server or the operator
@@ -140,7 +140,7 @@ func (d *deploy) manifest(functions []*input.Function) ([]byte, error) {
 var isRefusal = regexp.MustCompile(`The Function "[^"]*" is invalid:|admission webhook "[^"]*\.goless\.io" denied the request`)
 
 // refused adds the error of kubectl apply to d.
-func (d *deploy) refused(functions []*input.Function, err error) error {
+func (d *deploy) refused(functions []*manifest.Function, err error) error {
 	message := err.Error()
 	for _, function := range functions {
 		message = function.Mentions(message)
@@ -157,7 +157,7 @@ func (d *deploy) refused(functions []*input.Function, err error) error {
 type waiter struct {
 	*deploy
 	applied  kubectl.Function
-	function *input.Function
+	function *manifest.Function
 	said     string // last message, about the Ready condition
 }
 

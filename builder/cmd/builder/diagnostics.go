@@ -11,7 +11,7 @@ import (
 	"goless.io/builder"
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 )
 
 // diagnostics collects errors and warnings about the inputs of a command, and prints them in the
@@ -41,7 +41,7 @@ func (d *diagnostics) resultf(format string, args ...any) {
 
 // read returns the Functions of an input. If it cannot be read, read adds the error to d and
 // returns none.
-func (d *diagnostics) read(path string) []*input.Function {
+func (d *diagnostics) read(path string) []*manifest.Function {
 	functions, notes, err := d.input(path)
 	for _, note := range notes {
 		d.noteOnce("%s", note)
@@ -53,18 +53,18 @@ func (d *diagnostics) read(path string) []*input.Function {
 	return functions
 }
 
-// contents is the result of input.ReadAll.
+// contents is the result of manifest.ReadAll.
 type contents struct {
-	functions []*input.Function
-	others    []*input.Object
+	functions []*manifest.Function
+	others    []*manifest.Object
 	notes     []string
 	err       error
 }
 
 // input returns the Functions of an input, and notes about omitted contents.
-func (s streams) input(path string) ([]*input.Function, []string, error) {
+func (s streams) input(path string) ([]*manifest.Function, []string, error) {
 	c := s.contents(path, func() (c contents) {
-		c.functions, c.notes, c.err = input.Read(path, s.in)
+		c.functions, c.notes, c.err = manifest.Read(path, s.in)
 		return c
 	})
 	return c.functions, c.notes, c.err
@@ -94,7 +94,7 @@ func (d *diagnostics) noteOnce(format string, args ...any) {
 
 // readOne returns the Function called name, or the only Function of an input if name is empty. If
 // there is none, it adds the error to d and returns nil.
-func (d *diagnostics) readOne(path, name string) *input.Function {
+func (d *diagnostics) readOne(path, name string) *manifest.Function {
 	functions := d.read(path)
 	if name == "" && len(functions) == 1 {
 		return functions[0]
@@ -118,7 +118,7 @@ func (d *diagnostics) readOne(path, name string) *input.Function {
 
 // fail adds an error of a Function, with positions in its input. If function is nil, the error is
 // about the whole input.
-func (d *diagnostics) fail(function *input.Function, err error) {
+func (d *diagnostics) fail(function *manifest.Function, err error) {
 	if err == nil {
 		return
 	}
@@ -146,7 +146,7 @@ func diagnosticsOf(err error) (found []handler.Diagnostic, omitted int, isSource
 	return nil, 0, builder.ReasonOf(err) != builder.BuildFailed
 }
 
-func (d *diagnostics) add(function *input.Function, severity format.Severity, found []handler.Diagnostic) {
+func (d *diagnostics) add(function *manifest.Function, severity format.Severity, found []handler.Diagnostic) {
 	found = slices.Clone(found)
 	slices.SortStableFunc(found, handler.Diagnostic.Compare)
 	for _, f := range found {

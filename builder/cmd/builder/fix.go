@@ -15,7 +15,8 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/fix"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
+	"goless.io/builder/internal/source"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -79,7 +80,7 @@ func (f *fixer) run(ctx context.Context, paths []string) error {
 }
 
 func (f *fixer) input(ctx context.Context, path string) {
-	var changes []input.Change
+	var changes []manifest.Change
 	functions := f.read(path)
 	for _, function := range functions {
 		files, err := fixed(ctx, function)
@@ -87,11 +88,11 @@ func (f *fixer) input(ctx context.Context, path string) {
 			f.fail(function, err)
 			continue
 		}
-		if len(files) > 0 || path == input.Stdin {
-			changes = append(changes, input.Change{Function: function, Files: files})
+		if len(files) > 0 || path == source.Stdin {
+			changes = append(changes, manifest.Change{Function: function, Files: files})
 		}
 	}
-	edits, err := input.Edits(changes)
+	edits, err := manifest.Edits(changes)
 	if err != nil {
 		f.fail(nil, err)
 		return
@@ -110,7 +111,7 @@ func (f *fixer) input(ctx context.Context, path string) {
 }
 
 // fixed returns the new content of each file of a Function that must change, by name.
-func fixed(ctx context.Context, function *input.Function) (map[string][]byte, error) {
+func fixed(ctx context.Context, function *manifest.Function) (map[string][]byte, error) {
 	if module, own := function.Within(); own != "" {
 		return fixedWithin(ctx, function, module, own)
 	}
@@ -130,7 +131,7 @@ func fixed(ctx context.Context, function *input.Function) (map[string][]byte, er
 
 // fixedWithin fixes a package in the directory of its module, so that it can import all packages of
 // the module. It does not change other packages.
-func fixedWithin(ctx context.Context, function *input.Function, module, own string) (map[string][]byte, error) {
+func fixedWithin(ctx context.Context, function *manifest.Function, module, own string) (map[string][]byte, error) {
 	dir, err := filepath.Abs(module)
 	if err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func fixedWithin(ctx context.Context, function *input.Function, module, own stri
 	return fix.Files(ctx, dir, files)
 }
 
-func (f *fixer) show(edits []input.Edit) {
+func (f *fixer) show(edits []manifest.Edit) {
 	for _, edit := range edits {
 		_, err := f.out.Write(diff.Diff(edit.Path+".orig", edit.Old, edit.Path, edit.New))
 		f.fail(nil, err)
@@ -151,7 +152,7 @@ func (f *fixer) show(edits []input.Edit) {
 
 // describe prints the changed files to standard error, because standard output may contain the
 // result.
-func (f *fixer) describe(change input.Change) {
+func (f *fixer) describe(change manifest.Change) {
 	for _, name := range slices.Sorted(maps.Keys(change.Files)) {
 		f.notef("%s", change.Function.Locate(handler.Diagnostic{File: name, Line: 1, Message: "fixed"}))
 	}

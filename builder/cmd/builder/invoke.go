@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/internal/cloudevent"
-	"goless.io/builder/internal/input"
 	"goless.io/builder/internal/kubectl"
+	"goless.io/builder/internal/source"
 )
 
 const invokeExample = `  # call a Function of the cluster
@@ -134,7 +134,7 @@ func (i *invoke) message() (m message, err error) {
 }
 
 func (i *invoke) read(path string) ([]byte, error) {
-	if path == input.Stdin {
+	if path == source.Stdin {
 		return io.ReadAll(i.in)
 	}
 	return os.ReadFile(path)

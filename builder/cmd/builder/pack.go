@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 )
 
 const packExample = `  # convert the Go module in the directory hello
@@ -64,7 +64,7 @@ func (p *pack) run(path string) error {
 	return p.end()
 }
 
-func (p *pack) write(function *input.Function) error {
+func (p *pack) write(function *manifest.Function) error {
 	if p.into != "" {
 		target := p.readOne(p.into, p.name)
 		switch {
@@ -77,13 +77,13 @@ func (p *pack) write(function *input.Function) error {
 		if err != nil {
 			return err
 		}
-		return p.apply([]input.Edit{edit})
+		return p.apply([]manifest.Edit{edit})
 	}
 	name, err := nameFor(function, p.name)
 	if err != nil {
 		return err
 	}
-	manifest, err := input.Manifest(name, function.Source)
+	manifest, err := manifest.Format(name, function.Source)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *pack) write(function *input.Function) error {
 
 // nameFor returns the name of a Function in YAML: chosen, or else one that is derived from its file
 // or directory.
-func nameFor(function *input.Function, chosen string) (string, error) {
+func nameFor(function *manifest.Function, chosen string) (string, error) {
 	name := cmp.Or(chosen, label(function.Name))
 	if name == "" {
 		return "", fmt.Errorf("cannot derive a name from %q; set one with --name", function.Name)

@@ -15,7 +15,8 @@ import (
 	"goless.io/builder"
 	"goless.io/builder/internal/devserver"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
+	"goless.io/builder/internal/source"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -78,10 +79,10 @@ type runner struct {
 	scratch    string // directory of the binaries
 	count      int    // number of versions that were built
 
-	portSet bool            // whether the flag --port is set
-	current *input.Function // last version that was started, or nil
-	binary  string          // path of the binary of current
-	down    error           // why current does not run, or nil
+	portSet bool               // whether the flag --port is set
+	current *manifest.Function // last version that was started, or nil
+	binary  string             // path of the binary of current
+	down    error              // why current does not run, or nil
 	retry   backoff
 	again   <-chan time.Time // when to restart current; nil while it runs
 	faulty  bool             // whether reportErrors has reported errors of the input
@@ -89,7 +90,7 @@ type runner struct {
 }
 
 func (r *runner) run(cmd *cobra.Command, path string) (err error) {
-	if path == input.Stdin {
+	if path == source.Stdin {
 		return errors.New("standard input cannot be watched; use a file or a directory")
 	}
 	ctx := cmd.Context()
@@ -126,7 +127,7 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 
 // portOf returns the port of a Function, which is nil if its source is invalid. It returns the
 // default for invalid fields, which follow reports.
-func portOf(function *input.Function) int {
+func portOf(function *manifest.Function) int {
 	if function == nil || function.CheckFields() != nil {
 		return defaultPort
 	}

@@ -14,14 +14,14 @@ import (
 
 	"goless.io/builder/internal/devserver"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/input"
 	"goless.io/builder/internal/linewriter"
+	"goless.io/builder/internal/manifest"
 	"goless.io/builder/internal/readable"
 	"goless.io/builder/internal/toolchain"
 )
 
 // build builds and starts a Function. It reports whether it succeeded.
-func (r *runner) build(ctx context.Context, function *input.Function) bool {
+func (r *runner) build(ctx context.Context, function *manifest.Function) bool {
 	if err := function.CheckFields(); err != nil {
 		r.fail(nil, err)
 		return false
@@ -85,7 +85,7 @@ func (r *runner) ended(err error) {
 
 // edit returns a function that edits the output of a Function: it replaces positions with those of
 // the input, and formats logs if to is a terminal.
-func edit(to io.Writer, function *input.Function) func(string) string {
+func edit(to io.Writer, function *manifest.Function) func(string) string {
 	show := forPeople(to)
 	return func(lines string) string { return show(function.Mentions(lines)) }
 }
@@ -103,7 +103,7 @@ func forPeople(to io.Writer) func(string) string {
 
 // variables returns the environment variables that the operator sets for a Function, except those
 // that are set in this environment.
-func (r *runner) variables(function *input.Function) []string {
+func (r *runner) variables(function *manifest.Function) []string {
 	wanted := function.Serving
 	env := []string{
 		"FUNCTION_NAME=" + function.Name,

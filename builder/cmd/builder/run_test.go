@@ -10,7 +10,8 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
+	"goless.io/builder/internal/source"
 )
 
 // TestRunEndsBeforeTheInput checks that a command that waits for input ends when it is canceled.
@@ -30,7 +31,7 @@ func TestRunEndsBeforeTheInput(t *testing.T) {
 func TestPortOf(t *testing.T) {
 	for field, want := range map[string]int{"serverPort: 9000": 9000, "serverPort: 70000": defaultPort, "service: web": defaultPort} {
 		yaml := "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata: {name: f}\nspec: {function: p, " + field + "}\n"
-		functions, _, err := input.Read(input.Stdin, strings.NewReader(yaml))
+		functions, _, err := manifest.Read(source.Stdin, strings.NewReader(yaml))
 		if err != nil {
 			t.Fatal(err)
 		}

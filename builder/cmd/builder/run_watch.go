@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"time"
 
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 )
 
 // backoff calculates delays of restarts.
@@ -115,7 +115,7 @@ func (r *runner) unchanged() {
 
 // readAgain reads the Function. It changes to the initial working directory first, because that may
 // have been replaced by another directory of the same name.
-func (r *runner) readAgain() *input.Function {
+func (r *runner) readAgain() *manifest.Function {
 	if err := os.Chdir(r.dir); err != nil {
 		r.fail(nil, err)
 		return nil
@@ -124,6 +124,6 @@ func (r *runner) readAgain() *input.Function {
 }
 
 // same reports whether two Functions have the same source and settings for serving.
-func same(a, b *input.Function) bool {
+func same(a, b *manifest.Function) bool {
 	return bytes.Equal(a.Source, b.Source) && reflect.DeepEqual(a.Serving, b.Serving)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/internal/compile"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 	"goless.io/builder/internal/program"
 	"goless.io/builder/internal/toolchain"
 )
@@ -68,7 +68,7 @@ func (t *tests) all(ctx context.Context, path string) error {
 	return t.end()
 }
 
-func (t *tests) function(ctx context.Context, function *input.Function) error {
+func (t *tests) function(ctx context.Context, function *manifest.Function) error {
 	return t.with(ctx, function, func(tools *toolchain.Toolchain, p *program.Program) error {
 		return compile.Test(ctx, tools, compile.TestOptions{
 			Program: p,

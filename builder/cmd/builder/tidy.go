@@ -16,8 +16,9 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 	"goless.io/builder/internal/modules"
+	"goless.io/builder/internal/source"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -61,7 +62,7 @@ func (e *edits) edit(ctx context.Context, path string, by modEdit) error {
 	if err != nil {
 		return err
 	}
-	var changes []input.Change
+	var changes []manifest.Change
 	for _, function := range e.read(path) {
 		change, err := edited(ctx, tools, path, function, by)
 		e.fail(function, err)
@@ -70,7 +71,7 @@ func (e *edits) edit(ctx context.Context, path string, by modEdit) error {
 	if e.code != 0 {
 		return e.end()
 	}
-	all, err := input.Edits(changes)
+	all, err := manifest.Edits(changes)
 	if err == nil {
 		err = e.apply(all)
 	}
@@ -82,7 +83,7 @@ func (e *edits) edit(ctx context.Context, path string, by modEdit) error {
 }
 
 // describe prints the changes.
-func (e *edits) describe(path string, changes []input.Change) {
+func (e *edits) describe(path string, changes []manifest.Change) {
 	for _, change := range changes {
 		name, names := change.Function.Name, slices.Sorted(maps.Keys(change.Files))
 		isModule := slices.ContainsFunc(change.Function.Files(), func(f handler.File) bool { return f.Name == "go.mod" })
@@ -101,7 +102,7 @@ func (e *edits) describe(path string, changes []input.Change) {
 }
 
 // goModChanges returns the changes of the go.mod of a Function, one line for each setting.
-func goModChanges(change input.Change) (lines []string) {
+func goModChanges(change manifest.Change) (lines []string) {
 	data, written := change.Files["go.mod"]
 	if !written {
 		return nil
@@ -154,8 +155,8 @@ func goModSettings(data []byte) map[string]string {
 }
 
 // edited returns the go.mod and go.sum of a Function if they change.
-func edited(ctx context.Context, tools *toolchain.Toolchain, path string, function *input.Function, by modEdit) (input.Change, error) {
-	change := input.Change{Function: function, Files: map[string][]byte{}}
+func edited(ctx context.Context, tools *toolchain.Toolchain, path string, function *manifest.Function, by modEdit) (manifest.Change, error) {
+	change := manifest.Change{Function: function, Files: map[string][]byte{}}
 	if err := cmp.Or(checkAlone(path, function), checkTidy(function)); err != nil {
 		return change, err
 	}
@@ -186,7 +187,7 @@ func edited(ctx context.Context, tools *toolchain.Toolchain, path string, functi
 }
 
 // checkTidy returns an error if the go.mod cannot be tidied.
-func checkTidy(function *input.Function) error {
+func checkTidy(function *manifest.Function) error {
 	if err := handler.CheckModule(function.Files()); err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func checkTidy(function *input.Function) error {
 
 // checkAlone returns an error if path is a package of a module or one of several files of a
 // package, because the go.mod is also for the other files.
-func checkAlone(path string, function *input.Function) error {
+func checkAlone(path string, function *manifest.Function) error {
 	dir := filepath.Dir(path)
 	if !function.Separate() {
 		return nil
@@ -215,7 +216,7 @@ func checkAlone(path string, function *input.Function) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		dir = path
 	}
-	module := input.FindModule(dir)
+	module := source.FindModule(dir)
 	if module == "" {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 )
 
 const unpackExample = `  # edit a Function as a Go module
@@ -71,7 +71,7 @@ func (u *unpack) run(path, dir string) error {
 }
 
 // function writes the files of a Function, unless that would overwrite a file with other content.
-func (u *unpack) function(function *input.Function, dir string) error {
+func (u *unpack) function(function *manifest.Function, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

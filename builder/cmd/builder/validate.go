@@ -7,7 +7,7 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 )
 
 const validateExample = `  # check one file: Go, txtar or YAML
@@ -78,13 +78,13 @@ func validate(d *diagnostics, paths []string) error {
 // is true.
 func readAll(d *diagnostics, path string, isOnly bool) contents {
 	c := d.contents(path, func() (c contents) {
-		c.functions, c.others, c.notes, c.err = input.ReadAll(path, d.in)
+		c.functions, c.others, c.notes, c.err = manifest.ReadAll(path, d.in)
 		return c
 	})
 	for _, note := range c.notes {
 		d.noteOnce("%s", note)
 	}
-	_, none := errors.AsType[*input.NoFunctionError](c.err)
+	_, none := errors.AsType[*manifest.NoFunctionError](c.err)
 	switch {
 	case !none || isOnly:
 		d.fail(nil, c.err)

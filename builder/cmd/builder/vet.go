@@ -8,7 +8,7 @@ import (
 	"goless.io/builder"
 	"goless.io/builder/internal/compile"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 	"goless.io/builder/internal/program"
 	"goless.io/builder/internal/toolchain"
 )
@@ -45,7 +45,7 @@ func (c *compiler) vet(ctx context.Context, paths []string) error {
 	return c.end()
 }
 
-func (c *compiler) vetFunction(ctx context.Context, function *input.Function) error {
+func (c *compiler) vetFunction(ctx context.Context, function *manifest.Function) error {
 	return c.with(ctx, function, func(t *toolchain.Toolchain, p *program.Program) error {
 		findings, omitted, err := compile.Vet(ctx, t, compile.Options{Program: p, Timeout: builder.SlowTimeout})
 		if len(findings) > 0 {

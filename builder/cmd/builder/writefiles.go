@@ -9,12 +9,13 @@ import (
 	"path/filepath"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
+	"goless.io/builder/internal/source"
 )
 
 // apply writes edits to their files, and the edit of standard input to standard output. It writes
 // nothing if a file has changed since it was read.
-func (s streams) apply(edits []input.Edit) error {
+func (s streams) apply(edits []manifest.Edit) error {
 	for _, edit := range edits {
 		if err := checkUnchanged(edit); err != nil {
 			return err
@@ -22,7 +23,7 @@ func (s streams) apply(edits []input.Edit) error {
 	}
 	for _, edit := range edits {
 		err := error(nil)
-		if edit.Path == input.Stdin {
+		if edit.Path == source.Stdin {
 			_, err = s.out.Write(edit.New)
 		} else {
 			err = replaceFile(edit.Path, edit.New)
@@ -35,8 +36,8 @@ func (s streams) apply(edits []input.Edit) error {
 }
 
 // checkUnchanged returns an error if the file of an edit has changed since it was read.
-func checkUnchanged(edit input.Edit) error {
-	if edit.Path == input.Stdin {
+func checkUnchanged(edit manifest.Edit) error {
+	if edit.Path == source.Stdin {
 		return nil
 	}
 	if isSpecial(edit.Path) {

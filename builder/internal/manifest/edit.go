@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"bytes"
@@ -13,11 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/source"
 )
 
 // An Edit is new content for a file.
 type Edit struct {
-	// Path of the file; Stdin for standard input.
+	// Path of the file; source.Stdin for standard input.
 	Path string
 
 	// Old is nil if the file does not exist yet.
@@ -89,11 +90,11 @@ func (f *Function) Separate() bool {
 // InModule returns the absolute path of the directory of the Function's files if they are part of a
 // module but do not need its go.mod. Otherwise it returns "".
 func (f *Function) InModule() string {
-	if !f.Separate() || f.file == stdinName || f.index("go.mod") >= 0 {
+	if !f.Separate() || f.file == source.StdinName || f.index("go.mod") >= 0 {
 		return ""
 	}
 	dir, err := filepath.Abs(cmp.Or(f.dir, filepath.Dir(f.file)))
-	if err != nil || FindModule(dir) == "" {
+	if err != nil || source.FindModule(dir) == "" {
 		return ""
 	}
 	return dir
@@ -101,8 +102,8 @@ func (f *Function) InModule() string {
 
 // path returns the argument with which f can be read again.
 func (f *Function) path() string {
-	if f.file == stdinName {
-		return Stdin
+	if f.file == source.StdinName {
+		return source.Stdin
 	}
 	return f.file
 }
@@ -112,7 +113,7 @@ func (f *Function) editFiles(files map[string][]byte) []Edit {
 	dir := cmp.Or(f.dir, filepath.Dir(f.file))
 	var edits []Edit
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		edit := Edit{Path: inDir(dir, name), New: files[name]}
+		edit := Edit{Path: source.InDir(dir, name), New: files[name]}
 		i := f.index(name)
 		if i >= 0 {
 			edit.Old = f.files[i].Data

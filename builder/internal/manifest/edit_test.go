@@ -1,4 +1,4 @@
-package input_test
+package manifest_test
 
 import (
 	"bytes"
@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
+	"goless.io/builder/internal/source"
 )
 
 const archive = "-- go.mod --\nmodule m\n--  a.go  --\npackage a\n\nfunc A() {}\n-- b/b.go --\npackage b\n"
@@ -21,11 +22,11 @@ func edited(t *testing.T, name, data string, files map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := input.Change{Function: functions[0], Files: map[string][]byte{}}
+	change := manifest.Change{Function: functions[0], Files: map[string][]byte{}}
 	for file, content := range files {
 		change.Files[file] = []byte(content)
 	}
-	edits, err := input.Edits([]input.Change{change})
+	edits, err := manifest.Edits([]manifest.Change{change})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +83,11 @@ func TestEditsBesideGoFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edits, err := input.Edits([]input.Change{{Function: functions[0], Files: map[string][]byte{"go.mod": []byte("module m\n")}}})
+	edits, err := manifest.Edits([]manifest.Change{{Function: functions[0], Files: map[string][]byte{"go.mod": []byte("module m\n")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]input.Edit{{Path: "go.mod", New: []byte("module m\n")}}, edits); diff != "" {
+	if diff := cmp.Diff([]manifest.Edit{{Path: "go.mod", New: []byte("module m\n")}}, edits); diff != "" {
 		t.Errorf("Edits: -want +got\n%s", diff)
 	}
 }
@@ -115,31 +116,31 @@ func TestEditsRefuseInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changes []input.Change
+	var changes []manifest.Change
 	for _, f := range functions {
-		changes = append(changes, input.Change{Function: f, Files: map[string][]byte{handler.Filename: []byte("package q\n")}})
+		changes = append(changes, manifest.Change{Function: f, Files: map[string][]byte{handler.Filename: []byte("package q\n")}})
 	}
-	if _, err := input.Edits(changes); err == nil || !strings.HasPrefix(err.Error(), "x.yaml:6: spec.function of one ") {
+	if _, err := manifest.Edits(changes); err == nil || !strings.HasPrefix(err.Error(), "x.yaml:6: spec.function of one ") {
 		t.Errorf("Edits: %v", err)
 	}
 }
 
-// FuzzManifest checks that any source can be read from its Manifest.
-func FuzzManifest(f *testing.F) {
-	for _, source := range []string{"", goSource, archive, " x\n", "\n\n x", "x\n\n\n", "a\r\nb", "\u2028\u0085\ufeff", "\t\n \n", "- x: y #z\n", "\x7f\x00"} {
-		f.Add(source)
+// FuzzFormat checks that any source can be read from its YAML.
+func FuzzFormat(f *testing.F) {
+	for _, text := range []string{"", goSource, archive, " x\n", "\n\n x", "x\n\n\n", "a\r\nb", "\u2028\u0085\ufeff", "\t\n \n", "- x: y #z\n", "\x7f\x00"} {
+		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, source string) {
-		manifest, err := input.Manifest("one", []byte(source))
+	f.Fuzz(func(t *testing.T, text string) {
+		written, err := manifest.Format("one", []byte(text))
 		if err != nil {
-			if source != strings.ToValidUTF8(source, "") {
+			if text != strings.ToValidUTF8(text, "") {
 				return
 			}
 			t.Fatal(err)
 		}
-		functions, _, err := input.Read(input.Stdin, bytes.NewReader(manifest))
-		if err != nil || len(functions) != 1 || string(functions[0].Source) != source {
-			t.Errorf("%v\n%s", err, manifest)
+		functions, _, err := manifest.Read(source.Stdin, bytes.NewReader(written))
+		if err != nil || len(functions) != 1 || string(functions[0].Source) != text {
+			t.Errorf("%v\n%s", err, written)
 		}
 	})
 }
@@ -149,14 +150,14 @@ func FuzzEdits(f *testing.F) {
 	f.Add(archive, uint(1), "package a\n")
 	f.Add("\ufeff-- a --\n-- b --", uint(0), "x")
 	f.Add("package p\n-- a --\r\nx\r\n", uint(0), "")
-	f.Fuzz(func(t *testing.T, source string, which uint, content string) {
-		functions, _, err := input.Read(input.Stdin, strings.NewReader(source))
-		if err != nil || !handler.IsArchive([]byte(source)) || strings.Contains(content, "-- ") {
+	f.Fuzz(func(t *testing.T, text string, which uint, content string) {
+		functions, _, err := manifest.Read(source.Stdin, strings.NewReader(text))
+		if err != nil || !handler.IsArchive([]byte(text)) || strings.Contains(content, "-- ") {
 			return
 		}
 		before := functions[0].Files()
 		changed := before[which%uint(len(before))].Name
-		edits, err := input.Edits([]input.Change{{Function: functions[0], Files: map[string][]byte{changed: []byte(content)}}})
+		edits, err := manifest.Edits([]manifest.Change{{Function: functions[0], Files: map[string][]byte{changed: []byte(content)}}})
 		if err != nil || len(edits) != 1 {
 			return
 		}
@@ -189,7 +190,7 @@ func TestReadServing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := input.Serving{
+	want := manifest.Serving{
 		Port: 9000, Timeout: "30s", Concurrency: "5",
 		Env: []string{"A=b=c", "EMPTY=", "NULL="}, Elsewhere: []string{"TOKEN", "all of credentials"},
 	}

@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"bytes"
@@ -7,14 +7,16 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"goless.io/builder/internal/source"
 )
 
-// Manifest returns the YAML of a Function. The source is a readable literal block, unless it
+// Format returns the YAML of a Function. The source is a readable literal block, unless it
 // contains characters that a literal block cannot.
 //
 // By default, the Service has the name of the Function, and the name of a Service must begin with a
-// letter. If the name of the Function begins with a digit, Manifest sets spec.service.
-func Manifest(name string, source []byte) ([]byte, error) {
+// letter. If the name of the Function begins with a digit, Format sets spec.service.
+func Format(name string, text []byte) ([]byte, error) {
 	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: %sspec:\n%s  function: "
 	var service string
 	if name[0] <= '9' {
@@ -27,13 +29,13 @@ func Manifest(name string, source []byte) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, head, scalar, service)
 	start := b.Len()
-	b.WriteString(literal(string(source)))
-	if holds(b.Bytes(), source) {
+	b.WriteString(literal(string(text)))
+	if holds(b.Bytes(), text) {
 		return b.Bytes(), nil
 	}
 	b.Truncate(start)
-	b.WriteString(strconv.Quote(string(source)) + "\n") // these escapes have the same meaning in YAML
-	if !holds(b.Bytes(), source) {
+	b.WriteString(strconv.Quote(string(text)) + "\n") // these escapes have the same meaning in YAML
+	if !holds(b.Bytes(), text) {
 		return nil, fmt.Errorf("cannot write the source of %s as YAML; check that it is UTF-8 text", name)
 	}
 	return b.Bytes(), nil
@@ -66,7 +68,7 @@ func literal(source string) string {
 }
 
 // holds reports whether the YAML contains exactly one Function with this source.
-func holds(manifest, source []byte) bool {
-	functions, _, err := readYAML(stdinName, manifest, nil)
-	return err == nil && len(functions) == 1 && bytes.Equal(functions[0].Source, source)
+func holds(manifest, text []byte) bool {
+	functions, _, err := readYAML(source.StdinName, manifest, nil)
+	return err == nil && len(functions) == 1 && bytes.Equal(functions[0].Source, text)
 }

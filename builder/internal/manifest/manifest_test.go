@@ -1,4 +1,4 @@
-package input_test
+package manifest_test
 
 import (
 	"errors"
@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
+	"goless.io/builder/internal/source"
 )
 
 const goSource = "package handlers\n\nfunc Handler() {}\n"
@@ -23,16 +24,16 @@ func function(name, scalar string) string {
 // literal is goSource as a literal block.
 var literal = "|\n    " + strings.ReplaceAll(strings.TrimSuffix(goSource, "\n"), "\n", "\n    ")
 
-func read(t *testing.T, name, data string) ([]*input.Function, []string, error) {
+func read(t *testing.T, name, data string) ([]*manifest.Function, []string, error) {
 	t.Helper()
-	if name == input.Stdin {
-		return input.Read(name, strings.NewReader(data))
+	if name == source.Stdin {
+		return manifest.Read(name, strings.NewReader(data))
 	}
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return input.Read(name, nil)
+	return manifest.Read(name, nil)
 }
 
 func TestReadTellsFormsApart(t *testing.T) {
@@ -71,7 +72,7 @@ func TestReadTellsFormsApart(t *testing.T) {
 func TestReadKeepsTheSource(t *testing.T) {
 	for name, data := range map[string]string{"Go": goSource, "YAML": function("one", literal)} {
 		t.Run(name, func(t *testing.T) {
-			functions, _, err := read(t, input.Stdin, data)
+			functions, _, err := read(t, source.Stdin, data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +191,7 @@ func TestReadLocatesSyntaxErrors(t *testing.T) {
 }
 
 func TestReadReportsMissingFiles(t *testing.T) {
-	if _, _, err := input.Read(filepath.Join(t.TempDir(), "none.go"), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := manifest.Read(filepath.Join(t.TempDir(), "none.go"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Read: %v, want os.ErrNotExist", err)
 	}
 }
@@ -256,7 +257,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("a: &a {<<: [*a, *a, *a], b: c}\n<<: [*a, *a, *a]\n")
 	f.Add("--- \n...\n--- &a\nkind: List\nitems: *a\n")
 	f.Fuzz(func(t *testing.T, data string) {
-		functions, _, err := input.Read(input.Stdin, strings.NewReader(data))
+		functions, _, err := manifest.Read(source.Stdin, strings.NewReader(data))
 		if err != nil {
 			return
 		}

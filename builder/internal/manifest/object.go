@@ -1,12 +1,13 @@
-package input
+package manifest
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/schema"
+	"goless.io/builder/internal/yamlnode"
 )
 
 // An Object is an object of goless.io that is not a Function: a trigger or a FunctionClass.
@@ -20,13 +21,13 @@ type Object struct {
 
 // isOther reports whether an object that is not a Function has an apiVersion of goless.io.
 func isOther(object *yaml.Node) bool {
-	return strings.HasPrefix(field(object, "apiVersion").Value, "goless.io/")
+	return strings.HasPrefix(yamlnode.Field(object, "apiVersion").Value, "goless.io/")
 }
 
 func readOther(file string, object *yaml.Node) *Object {
 	return &Object{
-		Kind:   field(object, "kind").Value,
-		Name:   field(field(object, "metadata"), "name").Value,
+		Kind:   yamlnode.Field(object, "kind").Value,
+		Name:   yamlnode.Field(yamlnode.Field(object, "metadata"), "name").Value,
 		file:   file,
 		object: object,
 	}
@@ -34,22 +35,24 @@ func readOther(file string, object *yaml.Node) *Object {
 
 // CheckFields returns a *handler.Error, with positions in the input, if the kind is unknown or the
 // object contains fields that the API server rejects.
-func (o *Object) CheckFields() error {
-	c := &fieldChecker{file: o.file}
-	kind := field(o.object, "kind")
-	d, known := otherDefinitions()[kind.Value]
-	switch {
-	case kind.Value == "":
-		c.report(placeOf(kind, o.object), "kind is missing")
-	case !known:
-		kinds := append(slices.Sorted(maps.Keys(otherDefinitions())), functionKind)
-		c.report(kind, fmt.Sprintf("unknown kind %s, goless.io has: %s", kind.Value, strings.Join(kinds, ", ")))
-	default:
-		if err := checkRepeated(o.file, o.object); err != nil {
-			return err
-		}
-		c.checkHead(d.version, o.object)
-		c.check(d.root, "", o.object)
+func (o *Object) CheckFields() error { return schema.CheckOther(o.file, o.object) }
+
+// CheckFields returns a *handler.Error, with positions in the input, if the YAML of the Function
+// contains fields that the API server or the operator rejects regardless of the settings of the
+// cluster. It returns nil if the input is not YAML. It does not check the keys of labels and
+// annotations.
+func (f *Function) CheckFields() error {
+	if f.object == nil {
+		return nil
 	}
-	return c.err()
+	return schema.CheckFunction(f.file, f.object)
+}
+
+// Warnings returns warnings about values that are invalid with the default settings of Goless,
+// which a cluster may change.
+func (f *Function) Warnings() []handler.Diagnostic {
+	if f.object == nil {
+		return nil
+	}
+	return schema.Warnings(f.file, f.object)
 }

@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/source"
 )
 
 // A place is a position in an input. If the lines of the source are not lines of the input, inside
@@ -89,7 +90,7 @@ func mention(files []handler.File) *regexp.Regexp {
 func (f *Function) locate(file string, line, column int) place {
 	line = max(line, 1)
 	if f.dir != "" {
-		return place{file: inDir(f.dir, file), line: line, column: column}
+		return place{file: source.InDir(f.dir, file), line: line, column: column}
 	}
 	i := slices.IndexFunc(f.files, func(known handler.File) bool { return known.Name == file })
 	if i < 0 {

@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/schema"
+	"goless.io/builder/internal/yamlnode"
 )
 
 // readYAML returns the Functions in the documents of data. Unless others is nil, it adds the other
@@ -66,7 +68,7 @@ func checkUTF8(file string, data []byte) error {
 		return nil
 	}
 	before := data[:bytes.IndexFunc(data, func(r rune) bool { return r == utf8.RuneError })]
-	return authorError(file, 1+bytes.Count(before, []byte("\n")), 0, "the file is not UTF-8 (possibly Latin-1 or Windows-1252); save it as UTF-8")
+	return handler.NewError(file, 1+bytes.Count(before, []byte("\n")), 0, "the file is not UTF-8 (possibly Latin-1 or Windows-1252); save it as UTF-8")
 }
 
 // surrogates matches a surrogate pair, with which JSON encodes one character, half of a pair, or
@@ -100,42 +102,40 @@ func objects(root *yaml.Node) []*yaml.Node {
 	switch {
 	case root.Tag == "!!null":
 		return nil
-	case field(root, "kind").Value == "List":
-		return field(root, "items").Content
+	case yamlnode.Field(root, "kind").Value == "List":
+		return yamlnode.Field(root, "items").Content
 	}
 	return []*yaml.Node{root}
 }
 
-const functionKind = "Function"
-
 // isFunction reports whether an object is meant to be a Function, even if its kind or version is
 // misspelled. Only FunctionClasses have the same version.
 func isFunction(object *yaml.Node) bool {
-	kind, apiVersion := field(object, "kind").Value, field(object, "apiVersion").Value
-	if _, version := functionSchema(); apiVersion == version {
+	kind, apiVersion := yamlnode.Field(object, "kind").Value, yamlnode.Field(object, "apiVersion").Value
+	if apiVersion == schema.FunctionVersion() {
 		return kind != "" && kind != "FunctionClass"
 	}
-	return strings.HasPrefix(apiVersion, "goless.io/") && strings.EqualFold(kind, functionKind)
+	return strings.HasPrefix(apiVersion, "goless.io/") && strings.EqualFold(kind, schema.FunctionKind)
 }
 
 func readFunction(file string, lines []string, object *yaml.Node) (*Function, error) {
-	metadata := field(object, "metadata")
-	name := field(metadata, "name")
-	spec := field(object, "spec")
-	source := field(spec, "function")
-	if err := checkRepeated(file, object); err != nil {
+	metadata := yamlnode.Field(object, "metadata")
+	name := yamlnode.Field(metadata, "name")
+	spec := yamlnode.Field(object, "spec")
+	source := yamlnode.Field(spec, "function")
+	if err := schema.CheckRepeated(file, object); err != nil {
 		return nil, err
 	}
-	if kind := field(object, "kind"); kind.Value != functionKind {
-		return nil, authorError(file, kind.Line, kind.Column, fmt.Sprintf("unknown kind %s, goless.io/v1beta1 has %s and FunctionClass", kind.Value, functionKind))
+	if kind := yamlnode.Field(object, "kind"); kind.Value != schema.FunctionKind {
+		return nil, handler.NewError(file, kind.Line, kind.Column, fmt.Sprintf("unknown kind %s, goless.io/v1beta1 has %s and FunctionClass", kind.Value, schema.FunctionKind))
 	}
 	if name.Value == "" || source.Kind != yaml.ScalarNode {
 		err := (&Function{file: file, object: object}).CheckFields()
-		return nil, cmp.Or(err, authorError(file, object.Line, object.Column, "spec.function must be text"))
+		return nil, cmp.Or[error](err, handler.NewError(file, object.Line, object.Column, "spec.function must be text"))
 	}
 	return &Function{
 		Name:      name.Value,
-		Namespace: text(field(metadata, "namespace")),
+		Namespace: yamlnode.Text(yamlnode.Field(metadata, "namespace")),
 		Source:    []byte(source.Value),
 		Serving:   readServing(spec),
 		files:     handler.Split(handler.Filename, []byte(source.Value)),
@@ -148,7 +148,7 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 // checkSame returns an error if one of others has the name and namespace of the Function.
 func (f *Function) checkSame(others []*Function) error {
 	if at, first := f.sameAs(others); first != nil {
-		return authorError(f.file, at.Line, at.Column, fmt.Sprintf("duplicate Function %s, the first is in line %d; remove or rename one", f.Name, first.Line))
+		return handler.NewError(f.file, at.Line, at.Column, fmt.Sprintf("duplicate Function %s, the first is in line %d; remove or rename one", f.Name, first.Line))
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (f *Function) checkSame(others []*Function) error {
 func (f *Function) sameAs(others []*Function) (at, first *yaml.Node) {
 	for _, other := range others {
 		if other.Name == f.Name && other.Namespace == f.Namespace {
-			return field(field(f.object, "metadata"), "name"), field(field(other.object, "metadata"), "name")
+			return yamlnode.Field(yamlnode.Field(f.object, "metadata"), "name"), yamlnode.Field(yamlnode.Field(other.object, "metadata"), "name")
 		}
 	}
 	return nil, nil
@@ -175,7 +175,7 @@ func syntaxError(file string, err error) error {
 		line, _ = strconv.Atoi(match[1]) // digits or empty
 		message = match[2]
 	}
-	return authorError(file, max(line, 1), 0, message)
+	return handler.NewError(file, max(line, 1), 0, message)
 }
 
 func isMapping(data []byte) bool {
@@ -184,66 +184,8 @@ func isMapping(data []byte) bool {
 	return err == nil && document.Content[0].Kind == yaml.MappingNode
 }
 
-func describe(object *yaml.Node) string { return cmp.Or(field(object, "kind").Value, "the document") }
-
-func authorError(file string, line, column int, message string) error {
-	return &handler.Error{Diagnostics: []handler.Diagnostic{handler.NewDiagnostic(file, line, column, message)}}
-}
-
-// field returns a value of a mapping, or an empty node. It follows aliases. It ignores merge keys,
-// because an anchor is not valid in the next document of a file.
-func field(mapping *yaml.Node, name string) *yaml.Node {
-	mapping = resolved(mapping)
-	if mapping.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(mapping.Content); i += 2 {
-			if mapping.Content[i].Value == name {
-				return resolved(mapping.Content[i+1])
-			}
-		}
-	}
-	return &yaml.Node{}
-}
-
-// text returns the value of a scalar, or "" if it is null.
-func text(node *yaml.Node) string {
-	if node.Tag == "!!null" {
-		return ""
-	}
-	return node.Value
-}
-
-// resolved returns the target of an alias, and other nodes unchanged.
-func resolved(node *yaml.Node) *yaml.Node {
-	if node.Kind == yaml.AliasNode {
-		return node.Alias
-	}
-	return node
-}
-
-// checkRepeated returns an error if a mapping in an object contains a key twice.
-func checkRepeated(file string, object *yaml.Node) error {
-	if key, first := repeated(object); key != nil {
-		return authorError(file, key.Line, key.Column, fmt.Sprintf("duplicate %s, the first is in line %d; remove one", key.Value, first))
-	}
-	return nil
-}
-
-// repeated returns the first key that a mapping contains twice, which the API server rejects, and
-// the line of its first occurrence. It returns nil if there is none.
-func repeated(node *yaml.Node) (key *yaml.Node, first int) {
-	lines := map[string]int{}
-	for i, child := range node.Content {
-		if node.Kind == yaml.MappingNode && i%2 == 0 {
-			if line, ok := lines[child.Value]; ok {
-				return child, line
-			}
-			lines[child.Value] = child.Line
-		}
-		if key, first := repeated(child); key != nil {
-			return key, first
-		}
-	}
-	return nil, 0
+func describe(object *yaml.Node) string {
+	return cmp.Or(yamlnode.Field(object, "kind").Value, "the document")
 }
 
 // Serving contains the fields in the YAML of a Function that configure how it is served. Fields
@@ -265,23 +207,23 @@ type Serving struct {
 }
 
 func readServing(spec *yaml.Node) Serving {
-	port, _ := strconv.Atoi(field(spec, "serverPort").Value) // 0 if it is not a number, which the API server rejects
+	port, _ := strconv.Atoi(yamlnode.Field(spec, "serverPort").Value) // 0 if it is not a number, which the API server rejects
 	s := Serving{
 		Port:        port,
-		Timeout:     text(field(spec, "timeout")),
-		Concurrency: text(field(spec, "concurrency")),
+		Timeout:     yamlnode.Text(yamlnode.Field(spec, "timeout")),
+		Concurrency: yamlnode.Text(yamlnode.Field(spec, "concurrency")),
 	}
-	for _, variable := range field(spec, "env").Content {
-		name := field(variable, "name").Value
-		if from := field(variable, "valueFrom"); from.Kind == 0 {
-			s.Env = append(s.Env, name+"="+text(field(variable, "value")))
+	for _, variable := range yamlnode.Field(spec, "env").Content {
+		name := yamlnode.Field(variable, "name").Value
+		if from := yamlnode.Field(variable, "valueFrom"); from.Kind == 0 {
+			s.Env = append(s.Env, name+"="+yamlnode.Text(yamlnode.Field(variable, "value")))
 		} else {
 			s.Elsewhere = append(s.Elsewhere, name)
 		}
 	}
-	for _, source := range field(spec, "envFrom").Content {
+	for _, source := range yamlnode.Field(spec, "envFrom").Content {
 		for _, kind := range []string{"secretRef", "configMapRef"} {
-			if name := field(field(source, kind), "name").Value; name != "" {
+			if name := yamlnode.Field(yamlnode.Field(source, kind), "name").Value; name != "" {
 				s.Elsewhere = append(s.Elsewhere, "all of "+name)
 			}
 		}

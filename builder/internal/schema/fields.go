@@ -1,4 +1,4 @@
-package input
+package schema
 
 import (
 	"fmt"
@@ -13,32 +13,77 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/yamlnode"
 )
 
 // dnsLabel matches valid names of Functions and Services.
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// CheckFields returns a *handler.Error, with positions in the input, if the YAML of the Function
-// contains fields that the API server or the operator rejects regardless of the settings of the
-// cluster. It returns nil if the input is not YAML. It does not check the keys of labels and
-// annotations.
-func (f *Function) CheckFields() error {
-	if f.object == nil {
-		return nil
-	}
+// CheckFunction returns a *handler.Error, with positions in file, if a Function contains fields that
+// the API server or the operator rejects regardless of the settings of the cluster. It does not check
+// the keys of labels and annotations.
+func CheckFunction(file string, object *yaml.Node) error {
 	root, version := functionSchema()
-	c := &fieldChecker{file: f.file}
-	name, isText := c.checkHead(version, f.object)
+	c := &fieldChecker{file: file}
+	name, isText := c.checkHead(version, object)
 	switch {
 	case !isText:
 	case !dnsLabel.MatchString(name.Value):
 		c.report(name, "metadata.name must have at most 63 lower case letters, digits and -, and start and end with a letter or a digit")
-	case name.Value[0] <= '9' && field(field(f.object, "spec"), "service").Kind == 0:
+	case name.Value[0] <= '9' && yamlnode.At(object, "spec", "service").Kind == 0:
 		c.report(name, "metadata.name starts with a digit, which is invalid for the name of a Service; set spec.service")
 	}
-	c.check(root, "", f.object)
-	c.checkTogether(field(f.object, "spec"))
+	c.check(root, "", object)
+	c.checkTogether(yamlnode.Field(object, "spec"))
 	return c.err()
+}
+
+// CheckOther returns a *handler.Error, with positions in file, if the kind of an object that is not a
+// Function is unknown, or if the object contains fields that the API server rejects.
+func CheckOther(file string, object *yaml.Node) error {
+	c := &fieldChecker{file: file}
+	kind := yamlnode.Field(object, "kind")
+	d, known := otherDefinitions()[kind.Value]
+	switch {
+	case kind.Value == "":
+		c.report(placeOf(kind, object), "kind is missing")
+	case !known:
+		kinds := append(slices.Sorted(maps.Keys(otherDefinitions())), FunctionKind)
+		c.report(kind, fmt.Sprintf("unknown kind %s, goless.io has: %s", kind.Value, strings.Join(kinds, ", ")))
+	default:
+		if err := CheckRepeated(file, object); err != nil {
+			return err
+		}
+		c.checkHead(d.version, object)
+		c.check(d.root, "", object)
+	}
+	return c.err()
+}
+
+// CheckRepeated returns an error if a mapping in an object contains a key twice.
+func CheckRepeated(file string, object *yaml.Node) error {
+	if key, first := repeated(object); key != nil {
+		return handler.NewError(file, key.Line, key.Column, fmt.Sprintf("duplicate %s, the first is in line %d; remove one", key.Value, first))
+	}
+	return nil
+}
+
+// repeated returns the first key that a mapping contains twice, which the API server rejects, and
+// the line of its first occurrence. It returns nil if there is none.
+func repeated(node *yaml.Node) (key *yaml.Node, first int) {
+	lines := map[string]int{}
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 {
+			if line, ok := lines[child.Value]; ok {
+				return child, line
+			}
+			lines[child.Value] = child.Line
+		}
+		if key, first := repeated(child); key != nil {
+			return key, first
+		}
+	}
+	return nil, 0
 }
 
 // A fieldChecker collects errors in the fields of an object.
@@ -58,10 +103,10 @@ func (c *fieldChecker) err() error {
 
 // checkHead checks the apiVersion of an object and whether its name is a string.
 func (c *fieldChecker) checkHead(version string, object *yaml.Node) (name *yaml.Node, isText bool) {
-	if written := field(object, "apiVersion"); written.Value != version {
+	if written := yamlnode.Field(object, "apiVersion"); written.Value != version {
 		c.report(written, fmt.Sprintf("unknown apiVersion %s, want %s", written.Value, version))
 	}
-	name = field(field(object, "metadata"), "name")
+	name = yamlnode.Field(yamlnode.Field(object, "metadata"), "name")
 	switch {
 	case name.Kind == yaml.MappingNode, name.Kind == yaml.SequenceNode: // such as {{ .Values.name }}
 		c.report(name, "metadata.name must be a string")
@@ -89,7 +134,7 @@ func (c *fieldChecker) report(at *yaml.Node, message string) {
 
 // check checks the value of the field at a path, which is empty for the whole object.
 func (c *fieldChecker) check(s *schema, path string, value *yaml.Node) {
-	value = resolved(value)
+	value = yamlnode.Resolved(value)
 	kind := kindOf(value)
 	switch {
 	case kind == "null": // like a missing field
@@ -153,7 +198,7 @@ func (c *fieldChecker) checkRules(s *schema, path string, value *yaml.Node) {
 		switch {
 		case r.holds(valueOf(s, value)):
 		case path == "": // rules of whole objects are about their names
-			c.report(field(field(value, "metadata"), "name"), r.Message)
+			c.report(yamlnode.Field(yamlnode.Field(value, "metadata"), "name"), r.Message)
 		default:
 			c.report(value, fmt.Sprintf("%s: %s", path, r.Message))
 		}
@@ -163,7 +208,7 @@ func (c *fieldChecker) checkRules(s *schema, path string, value *yaml.Node) {
 // checkObject checks a mapping. All fields must be in the schema if it defines any.
 func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
 	for _, name := range s.Required {
-		if value := field(object, name); value.Kind == 0 || kindOf(value) == "null" {
+		if value := yamlnode.Field(object, name); value.Kind == 0 || kindOf(value) == "null" {
 			c.report(placeOf(value, object), fmt.Sprintf("%s is missing", join(path, name)))
 		}
 	}

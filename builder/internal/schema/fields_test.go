@@ -1,4 +1,4 @@
-package input_test
+package schema_test
 
 import (
 	"errors"
@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
+	"goless.io/builder/internal/source"
 )
 
 // complete is a Function with fields of all types, in all notations.
@@ -80,7 +81,7 @@ func checkFields(t *testing.T, yaml string) string {
 	if err := os.WriteFile("f.yaml", []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	functions, _, err := input.Read("f.yaml", nil)
+	functions, _, err := manifest.Read("f.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestCheckFieldsOfExamples(t *testing.T) {
 		t.Fatalf("there are no examples: %v", err)
 	}
 	for _, file := range slices.Concat(files, triggers) {
-		functions, others, _, err := input.ReadAll(file, nil)
+		functions, others, _, err := manifest.ReadAll(file, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +194,7 @@ func TestCheckObjects(t *testing.T) {
 
 func checkObjects(t *testing.T, yaml string) string {
 	t.Helper()
-	functions, others, notes, err := input.ReadAll(input.Stdin, strings.NewReader(yaml))
+	functions, others, notes, err := manifest.ReadAll(source.Stdin, strings.NewReader(yaml))
 	if err != nil || len(functions) != 0 || len(others) != 5 || len(notes) != 0 {
 		t.Fatalf("ReadAll: %d Functions, %d others, %q, %v", len(functions), len(others), notes, err)
 	}
@@ -217,8 +218,8 @@ func entries(count int) string {
 
 // TestReadLeavesObjectsOut checks that only ReadAll returns objects that are not Functions.
 func TestReadLeavesObjectsOut(t *testing.T) {
-	_, notes, err := input.Read(input.Stdin, strings.NewReader(objects))
-	if _, ok := errors.AsType[*input.NoFunctionError](err); !ok || len(notes) != 5 {
+	_, notes, err := manifest.Read(source.Stdin, strings.NewReader(objects))
+	if _, ok := errors.AsType[*manifest.NoFunctionError](err); !ok || len(notes) != 5 {
 		t.Errorf("Read: %q, %v", notes, err)
 	}
 }

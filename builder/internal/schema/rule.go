@@ -1,4 +1,4 @@
-package input
+package schema
 
 import (
 	"strings"
@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"go.yaml.in/yaml/v3"
+
+	"goless.io/builder/internal/yamlnode"
 )
 
 // A rule is a CEL expression with the message for values that violate it.
@@ -67,7 +69,7 @@ func (r *rule) holds(self any) bool {
 // valueOf converts a value to the form that the rules of its schema expect: without null fields,
 // and with field names that are CEL identifiers.
 func valueOf(s *schema, value *yaml.Node) any {
-	value = resolved(value)
+	value = yamlnode.Resolved(value)
 	if s == nil {
 		s = &schema{} // schema of unchecked items, such as those of metadata.ownerReferences
 	}
@@ -94,12 +96,12 @@ func valueOf(s *schema, value *yaml.Node) any {
 func fieldsOf(s *schema, value *yaml.Node) map[string]any {
 	fields := map[string]any{}
 	for name, property := range s.Properties {
-		if v := field(value, name); v.Kind != 0 && kindOf(v) != "null" {
+		if v := yamlnode.Field(value, name); v.Kind != 0 && kindOf(v) != "null" {
 			fields[strings.ReplaceAll(name, "-", "__dash__")] = valueOf(property, v)
 		}
 	}
 	for i := 0; s.Values != nil && i+1 < len(value.Content); i += 2 {
-		if v := value.Content[i+1]; kindOf(resolved(v)) != "null" {
+		if v := value.Content[i+1]; kindOf(yamlnode.Resolved(v)) != "null" {
 			fields[value.Content[i].Value] = valueOf(s.Values, v)
 		}
 	}

@@ -1,12 +1,12 @@
-package input
+package schema
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // TestRules checks that values that violate rules of the schema, which the API server enforces, are
@@ -32,11 +32,11 @@ func TestRules(t *testing.T) {
 		`files: [{name: a, secret: {name: s, keys: [k, k]}}]`:                            `4:67: duplicate spec.files[0].secret.keys[1]: k`,
 		`files: [{name: a, secret: {name: s}, configMap: null}]`:                         `<nil>`,
 	} {
-		f, path := functionOf(t, spec)
+		object := functionOf(t, spec)
 		if want != "<nil>" {
-			want = path + ":" + want
+			want = "f.yaml:" + want
 		}
-		if got := fmt.Sprint(f.CheckFields()); got != want {
+		if got := fmt.Sprint(CheckFunction("f.yaml", object)); got != want {
 			t.Errorf("%s: %s\nwant %s", spec, got, want)
 		}
 	}
@@ -61,11 +61,11 @@ func TestFieldsTogether(t *testing.T) {
 		`scratch: {size: 1Gi, medium: Memory}`:                                                      `<nil>`,
 		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: null}, requests: null}`: `<nil>`,
 	} {
-		f, path := functionOf(t, spec)
+		object := functionOf(t, spec)
 		if want != "<nil>" {
-			want = path + ":" + want
+			want = "f.yaml:" + want
 		}
-		if got := fmt.Sprint(f.CheckFields()); got != want {
+		if got := fmt.Sprint(CheckFunction("f.yaml", object)); got != want {
 			t.Errorf("%s: %s\nwant %s", spec, got, want)
 		}
 	}
@@ -86,13 +86,13 @@ func TestWarnings(t *testing.T) {
 		`scratch: {size: 1Gi, medium: Memory}, resources: {requests: {memory: 1025Mi}}`: "",
 		`scratch: {size: 1Gi, medium: Memory}, resources: {requests: {memory: 1Gi}}`:    inMemory,
 	} {
-		f, path := functionOf(t, spec)
+		object := functionOf(t, spec)
 		var got string
-		for _, w := range f.Warnings() {
+		for _, w := range Warnings("f.yaml", object) {
 			got += w.String()
 		}
 		if want != "" {
-			want = path + ":" + want
+			want = "f.yaml:" + want
 		}
 		if got != want {
 			t.Errorf("%s: %s\nwant %s", spec, got, want)
@@ -100,19 +100,15 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// functionOf reads a Function with fields in its spec, which are in line 4.
-func functionOf(t *testing.T, spec string) (f *Function, path string) {
+// functionOf returns a Function with fields in its spec, which are in line 4.
+func functionOf(t *testing.T, spec string) *yaml.Node {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "f.yaml")
 	text := "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata: {name: a}\nspec: {function: p, " + spec + "}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 		t.Fatal(err)
 	}
-	functions, _, err := Read(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return functions[0], path
+	return document.Content[0]
 }
 
 // skipped are the rules that cannot be compiled here, so only the API server checks them.

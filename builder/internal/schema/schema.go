@@ -1,4 +1,6 @@
-package input
+// Package schema checks the fields of Functions and other objects of goless.io like the API server
+// does, with the schemas and the CEL rules of their CustomResourceDefinitions, but without a cluster.
+package schema
 
 import (
 	"bytes"
@@ -9,6 +11,8 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"goless.io/builder/internal/yamlnode"
 )
 
 //go:generate cp ../../../deploy/10-crd.yaml crd.yaml
@@ -51,9 +55,9 @@ type schema struct {
 func (s *schema) keyOf(item *yaml.Node) string {
 	switch s.ListType {
 	case "set":
-		return resolved(item).Value
+		return yamlnode.Resolved(item).Value
 	case "map": // the maps in the schema have one key, which is required
-		return field(item, s.ListKeys[0]).Value
+		return yamlnode.Field(item, s.ListKeys[0]).Value
 	}
 	return ""
 }
@@ -97,10 +101,19 @@ func definitionsIn(crds []byte) iter.Seq[definition] {
 	}
 }
 
+// FunctionKind is the kind of Functions.
+const FunctionKind = "Function"
+
+// FunctionVersion returns the apiVersion of Functions.
+func FunctionVersion() string {
+	_, version := functionSchema()
+	return version
+}
+
 // functionSchema returns the schema of Functions and their apiVersion.
 var functionSchema = sync.OnceValues(func() (*schema, string) {
 	for d := range definitionsIn(crd) {
-		d.root.Rules = nil // these rules are about metadata.name, which CheckFields checks
+		d.root.Rules = nil // these rules are about metadata.name, which CheckFunction checks
 		return d.root, d.version
 	}
 	panic("crd.yaml contains no CustomResourceDefinition")
@@ -111,7 +124,7 @@ var otherDefinitions = sync.OnceValue(func() map[string]definition {
 	others := map[string]definition{}
 	for _, crds := range [][]byte{crd, triggersCRD} {
 		for d := range definitionsIn(crds) {
-			if d.kind != functionKind {
+			if d.kind != FunctionKind {
 				others[d.kind] = d
 			}
 		}

@@ -1,4 +1,4 @@
-package input
+package schema
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/yamlnode"
 )
 
 // Names of container resources in a spec.
@@ -24,15 +25,15 @@ var defaultLimits = map[string]string{memory: "256Mi", ephemeralStorage: "1Gi"}
 // checkTogether checks combinations of fields, which the operator checks in addition to the schema.
 // It ignores a value that is not a quantity, because the schema rejects it.
 func (c *fieldChecker) checkTogether(spec *yaml.Node) {
-	if drain := field(spec, "drainSeconds"); drain.Kind != 0 && kindOf(drain) != "null" && hasVariable(spec, "DRAIN_TIMEOUT") {
+	if drain := yamlnode.Field(spec, "drainSeconds"); drain.Kind != 0 && kindOf(drain) != "null" && hasVariable(spec, "DRAIN_TIMEOUT") {
 		c.report(drain, "spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which is the same setting; remove one of them")
 	}
-	target, limit := field(field(spec, "scaling"), cpu), at(spec, "resources", "limits", cpu)
+	target, limit := yamlnode.Field(yamlnode.Field(spec, "scaling"), cpu), yamlnode.At(spec, "resources", "limits", cpu)
 	if compares(target, limit) && !less(target, limit) {
 		c.report(target, fmt.Sprintf("spec.scaling.cpu must be less than spec.resources.limits.cpu (%s); otherwise no replica could exceed the target, and the function would never scale up", limit.Value))
 	}
-	c.checkRequests("spec.resources", field(spec, "resources"))
-	c.checkRequests("spec.build.resources", at(spec, "build", "resources"))
+	c.checkRequests("spec.resources", yamlnode.Field(spec, "resources"))
+	c.checkRequests("spec.build.resources", yamlnode.At(spec, "build", "resources"))
 	if size, name, limit := scratchOf(spec); compares(size, limit) && !less(size, limit) {
 		c.report(size, scratchTooLarge(name, limit.Value))
 	}
@@ -41,41 +42,38 @@ func (c *fieldChecker) checkTogether(spec *yaml.Node) {
 // checkRequests reports requests that exceed their limits.
 func (c *fieldChecker) checkRequests(path string, resources *yaml.Node) {
 	for _, name := range []string{cpu, memory, ephemeralStorage} {
-		request, limit := at(resources, "requests", name), at(resources, "limits", name)
+		request, limit := yamlnode.At(resources, "requests", name), yamlnode.At(resources, "limits", name)
 		if compares(request, limit) && less(limit, request) {
 			c.report(request, fmt.Sprintf("%s.requests.%s exceeds the limit of %s", path, name, limit.Value))
 		}
 	}
 }
 
-// Warnings returns warnings about values that are invalid with the default settings of Goless,
-// which a cluster may change: a spec.scratch.size that is not less than the limit that the files in
-// /tmp count toward.
-func (f *Function) Warnings() []handler.Diagnostic {
-	if f.object == nil {
-		return nil
-	}
-	spec := field(f.object, "spec")
+// Warnings returns warnings, with positions in file, about values of a Function that are invalid with
+// the default settings of Goless, which a cluster may change: a spec.scratch.size that is not less than
+// the limit that the files in /tmp count toward.
+func Warnings(file string, object *yaml.Node) []handler.Diagnostic {
+	spec := yamlnode.Field(object, "spec")
 	size, name, limit := scratchOf(spec)
-	request := at(spec, "resources", "requests", name)
+	request := yamlnode.At(spec, "resources", "requests", name)
 	byDefault := &yaml.Node{Kind: yaml.ScalarNode, Value: defaultLimits[name]}
 	// A request raises the default limit.
 	if compares(limit) || !compares(size) || less(size, byDefault) || compares(request) && less(size, request) {
 		return nil
 	}
 	message := scratchTooLarge(name, defaultLimits[name]) + "; some clusters have another default, so set spec.resources.limits." + name
-	return []handler.Diagnostic{handler.NewDiagnostic(f.file, size.Line, size.Column, message)}
+	return []handler.Diagnostic{handler.NewDiagnostic(file, size.Line, size.Column, message)}
 }
 
 // scratchOf returns the size of /tmp, and the name and the limit of the resource that its files
 // count toward. The limit is an empty node if the spec has none.
 func scratchOf(spec *yaml.Node) (size *yaml.Node, name string, limit *yaml.Node) {
-	scratch := field(spec, "scratch")
+	scratch := yamlnode.Field(spec, "scratch")
 	name = ephemeralStorage
-	if field(scratch, "medium").Value == "Memory" {
+	if yamlnode.Field(scratch, "medium").Value == "Memory" {
 		name = memory
 	}
-	return field(scratch, "size"), name, at(spec, "resources", "limits", name)
+	return yamlnode.Field(scratch, "size"), name, yamlnode.At(spec, "resources", "limits", name)
 }
 
 func scratchTooLarge(name, limit string) string {
@@ -83,20 +81,12 @@ func scratchTooLarge(name, limit string) string {
 }
 
 func hasVariable(spec *yaml.Node, name string) bool {
-	for _, v := range field(spec, "env").Content {
-		if field(v, "name").Value == name {
+	for _, v := range yamlnode.Field(spec, "env").Content {
+		if yamlnode.Field(v, "name").Value == name {
 			return true
 		}
 	}
 	return false
-}
-
-// at returns the field at a path, or an empty node.
-func at(object *yaml.Node, path ...string) *yaml.Node {
-	for _, name := range path {
-		object = field(object, name)
-	}
-	return object
 }
 
 // quantity matches the quantities that the schema allows.

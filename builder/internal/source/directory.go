@@ -1,4 +1,4 @@
-package input
+package source
 
 import (
 	"fmt"
@@ -18,14 +18,14 @@ import (
 // one that the user meant.
 const maxFiles = 10000
 
-// readDirectory returns the Function for the Go module in a directory, or for the Go package if
+// readDirectory returns the Source for the Go module in a directory, or for the Go package if
 // there is no go.mod. The source contains all files, except for:
 //
 //   - modules below the directory,
 //   - go.work,
 //   - hidden files, files that are not text, and YAML of Functions, unless a Go file embeds them.
-func readDirectory(dir string) (*Function, []string, error) {
-	return collect(dir, func(c *collection) (*Function, error) {
+func readDirectory(dir string) (*Source, []string, error) {
+	return collect(dir, func(c *collection) (*Source, error) {
 		names, err := c.walk()
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", dir, err)

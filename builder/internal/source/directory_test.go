@@ -1,4 +1,4 @@
-package input_test
+package source_test
 
 import (
 	"errors"
@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/manifest"
 )
+
+const goSource = "package handlers\n\nfunc Handler() {}\n"
 
 // writeTree writes files into a new directory named dir.
 func writeTree(t *testing.T, files map[string]string) {
@@ -59,7 +61,7 @@ func TestReadDirectory(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			writeTree(t, c.files)
-			functions, notes, err := input.Read("dir", nil)
+			functions, notes, err := manifest.Read("dir", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +97,7 @@ func TestReadPackage(t *testing.T) {
 		"go.mod": "module m\n", "q/q.go": "package q\n", "p/p.go": source, "p/x.png": "\x89PNG", "p/.y": "y", "p/z.png": "\x89PNG",
 		"p/testdata/a": "a\n", "p/testdata/b.png": "\x89PNG",
 	})
-	functions, notes, err := input.Read("dir/p", nil)
+	functions, notes, err := manifest.Read("dir/p", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +117,7 @@ func TestReadPackage(t *testing.T) {
 // TestLocateNamesTheDirectory checks that a command in a message can be copied.
 func TestLocateNamesTheDirectory(t *testing.T) {
 	writeTree(t, map[string]string{"a.go": goSource, "go.mod": "module m\n"})
-	functions, _, err := input.Read("dir", nil)
+	functions, _, err := manifest.Read("dir", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,7 @@ func TestReadDirectoryRefuses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			writeTree(t, c.files)
-			_, _, err := input.Read("dir", nil)
+			_, _, err := manifest.Read("dir", nil)
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("Read: %v, want %s", err, c.want)
 			}
@@ -158,14 +160,14 @@ func TestReadDirectoryFollowsLinksInside(t *testing.T) {
 	if err := os.Symlink(".data/handler.go", "dir/handler.go"); err != nil {
 		t.Fatal(err)
 	}
-	functions, _, err := input.Read("dir", nil)
+	functions, _, err := manifest.Read("dir", nil)
 	if err != nil || string(functions[0].Source) != goSource {
 		t.Fatalf("Read: %v", err)
 	}
 	if err := os.Symlink("/etc/hostname", "dir/name.txt"); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = input.Read("dir", nil)
+	_, _, err = manifest.Read("dir", nil)
 	if invalid, ok := errors.AsType[*handler.Error](err); !ok || invalid.Error() != "dir/name.txt:1: the target of the link is missing or outside of the directory; replace the link by the file" {
 		t.Errorf("Read: %v", err)
 	}
@@ -186,7 +188,7 @@ func TestReadTakesModuleAlong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			writeTree(t, c.files)
-			functions, _, err := input.Read("dir/a.go", nil)
+			functions, _, err := manifest.Read("dir/a.go", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +209,7 @@ func TestReadTakesModuleAlong(t *testing.T) {
 
 func TestLocateInDirectories(t *testing.T) {
 	writeTree(t, map[string]string{"a.go": goSource, "b/b.go": goSource})
-	functions, _, err := input.Read("dir", nil)
+	functions, _, err := manifest.Read("dir", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,11 +221,11 @@ func TestLocateInDirectories(t *testing.T) {
 
 func TestEditsOfDirectories(t *testing.T) {
 	writeTree(t, map[string]string{"a.go": goSource, "b/b.go": goSource})
-	functions, _, err := input.Read("dir", nil)
+	functions, _, err := manifest.Read("dir", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edits, err := input.Edits([]input.Change{{Function: functions[0], Files: map[string][]byte{
+	edits, err := manifest.Edits([]manifest.Change{{Function: functions[0], Files: map[string][]byte{
 		"a.go": []byte(goSource), "b/b.go": []byte("package b\n"), "go.mod": []byte("module m\n"),
 	}}})
 	if err != nil {
@@ -245,7 +247,7 @@ func TestReadRefusesDirectoriesWithoutEnd(t *testing.T) {
 		files["many/"+strings.Repeat("x", i/100+1)+string(rune('a'+i%100))] = ""
 	}
 	writeTree(t, files)
-	_, _, err := input.Read("dir", nil)
+	_, _, err := manifest.Read("dir", nil)
 	if err == nil || errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "more than 10000 files") {
 		t.Errorf("Read: %v", err)
 	}

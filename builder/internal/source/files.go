@@ -1,4 +1,4 @@
-package input
+package source
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ type collection struct {
 }
 
 // collect calls read with a new collection for a directory. It returns the notes of the collection.
-func collect(dir string, read func(*collection) (*Function, error)) (*Function, []string, error) {
+func collect(dir string, read func(*collection) (*Source, error)) (*Source, []string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
@@ -52,7 +52,7 @@ func collect(dir string, read func(*collection) (*Function, error)) (*Function, 
 }
 
 // at returns the path of a file as in messages.
-func (c *collection) at(name string) string { return inDir(c.dir, name) }
+func (c *collection) at(name string) string { return InDir(c.dir, name) }
 
 func (c *collection) note(name, message string) {
 	c.notes = append(c.notes, c.at(name)+" "+message)
@@ -99,7 +99,7 @@ func (c *collection) add(name string) (data []byte, err error) {
 	info, err := c.root.Stat(local)
 	if err != nil {
 		if link, _ := c.root.Lstat(local); link != nil && link.Mode()&fs.ModeSymlink != 0 {
-			return nil, authorError(c.at(name), 1, 0, "the target of the link is missing or outside of the directory; replace the link by the file")
+			return nil, handler.NewError(c.at(name), 1, 0, "the target of the link is missing or outside of the directory; replace the link by the file")
 		}
 		return nil, fmt.Errorf("reading %s: %w", c.dir, err)
 	}
@@ -116,7 +116,7 @@ func (c *collection) add(name string) (data []byte, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", c.dir, err)
 	case isUTF16(data) && (path.Ext(name) == ".go" || name == "go.mod"):
-		return nil, authorError(c.at(name), 1, 0, utf16Message)
+		return nil, handler.NewError(c.at(name), 1, 0, utf16Message)
 	case path.Ext(name) == ".go":
 		c.embed(path.Dir(name), data)
 	case c.embedded[name]:
@@ -148,13 +148,13 @@ func (c *collection) isModule(name string) bool {
 	return name != top && err == nil
 }
 
-// newDirectory returns the Function with the files in dir. The source is an archive, unless
+// newDirectory returns the Source with the files in dir. It is an archive, unless
 // handler.go is the only file.
-func newDirectory(name, dir string, files []handler.File) (*Function, error) {
+func newDirectory(name, dir string, files []handler.File) (*Source, error) {
 	slices.SortStableFunc(files, func(a, b handler.File) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
-	f := &Function{Name: name, files: files, file: dir, dir: dir}
+	f := &Source{Name: name, Files: files, File: dir, Dir: dir}
 	if len(files) == 1 && files[0].Name == handler.Filename {
-		f.Source = files[0].Data
+		f.Text = files[0].Data
 		return f, nil
 	}
 	for _, file := range files {
@@ -162,8 +162,8 @@ func newDirectory(name, dir string, files []handler.File) (*Function, error) {
 			return nil, err
 		}
 	}
-	f.Source = handler.Format(files)
-	if count := utf8.RuneCount(f.Source); count > handler.MaxCharacters {
+	f.Text = handler.Format(files)
+	if count := utf8.RuneCount(f.Text); count > handler.MaxCharacters {
 		return nil, tooLarge(dir, fmt.Sprintf("%d characters", count), files)
 	}
 	return f, nil
@@ -187,9 +187,9 @@ func rank(name string) int {
 // checkArchivable returns an error if an archive cannot contain the name of a file, or the content
 // of a Go file.
 func checkArchivable(dir string, file handler.File) error {
-	name := inDir(dir, file.Name)
+	name := InDir(dir, file.Name)
 	if strings.TrimSpace(file.Name) != file.Name || strings.ContainsAny(file.Name, "\r\n") {
-		return authorError(name, 1, 0, "invalid file name in a Function; use a name without newlines and without leading and trailing spaces")
+		return handler.NewError(name, 1, 0, "invalid file name in a Function; use a name without newlines and without leading and trailing spaces")
 	}
 	if path.Ext(file.Name) != ".go" {
 		return nil // handler.Format encodes files that are not text
@@ -198,11 +198,11 @@ func checkArchivable(dir string, file handler.File) error {
 		// A replacement character in the text is reported like an invalid byte.
 		before := file.Data[:bytes.IndexFunc(file.Data, func(r rune) bool { return r == 0 || r == utf8.RuneError })]
 		line, column := 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')
-		return authorError(name, line, column, "the file is not UTF-8 text (possibly Latin-1 or Windows-1252); save it as UTF-8, without NUL characters")
+		return handler.NewError(name, line, column, "the file is not UTF-8 text (possibly Latin-1 or Windows-1252); save it as UTF-8, without NUL characters")
 	}
 	if archive := txtar.Parse(file.Data); len(archive.Files) > 0 {
 		line := 1 + bytes.Count(archive.Comment, []byte("\n"))
-		return authorError(name, line, 1, "the line would start another file of the archive; indent it")
+		return handler.NewError(name, line, 1, "the line would start another file of the archive; indent it")
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func tooLarge(dir, total string, files []handler.File) error {
 	for _, file := range files[:min(len(files), most)] {
 		largest = append(largest, fmt.Sprintf("%s (%s)", file.Name, megabytes(len(file.Data))))
 	}
-	return authorError(inDir(dir, files[0].Name), 1, 0, fmt.Sprintf(
+	return handler.NewError(InDir(dir, files[0].Name), 1, 0, fmt.Sprintf(
 		"%s contains %s, but a Function can have at most %d characters; leave out files, the largest are %s",
 		dir, total, handler.MaxCharacters, strings.Join(largest, ", ")))
 }

@@ -1,4 +1,4 @@
-package input
+package source
 
 import (
 	"os"
@@ -62,9 +62,9 @@ func relative(root, dir string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// inDir returns the path of a file in dir. If dir is outside the working directory, the path is
+// InDir returns the path of a file in dir. If dir is outside the working directory, the path is
 // relative to the working directory.
-func inDir(dir, name string) string {
+func InDir(dir, name string) string {
 	joined := filepath.Join(dir, filepath.FromSlash(name))
 	if strings.HasPrefix(joined, "..") {
 		return fromWorkingDir(joined)

@@ -1,4 +1,4 @@
-package input
+package source
 
 import (
 	"errors"
@@ -30,19 +30,19 @@ type packageReader struct {
 	importsItself bool     // an external test of the package imports it
 }
 
-// readPackage returns the Function for the package in dir, which belongs to the module in the
+// readPackage returns the Source for the package in dir, which belongs to the module in the
 // directory root. If only is not empty, the source contains only this file of the package.
 //
 // A package that imports only the standard library becomes a source without a module, unless go.mod
 // changes the meaning of its code. Any other package stays in the same directory relative to its
 // module.
-func readPackage(root, dir, only string) (*Function, []string, error) {
-	return collect(root, func(c *collection) (*Function, error) {
+func readPackage(root, dir, only string) (*Source, []string, error) {
+	return collect(root, func(c *collection) (*Source, error) {
 		return (&packageReader{collection: c}).read(dir, only)
 	})
 }
 
-func (p *packageReader) read(dir, only string) (*Function, error) {
+func (p *packageReader) read(dir, only string) (*Source, error) {
 	rel, err := relative(p.dir, dir)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (p *packageReader) read(dir, only string) (*Function, error) {
 		}
 		return newDirectory(name, dir, p.files)
 	}
-	return p.function(name, dir, rel, goMod)
+	return p.source(name, dir, rel, goMod)
 }
 
 // isAlone reports whether the package, at rel in the module, becomes a source without a module. A
@@ -87,7 +87,7 @@ func (p *packageReader) readGoMod(dir string) ([]byte, error) {
 		return nil, err
 	}
 	if p.mod, err = modfile.Parse("go.mod", goMod, nil); err != nil || p.mod.Module == nil {
-		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("cannot parse the go.mod of %s; run go mod tidy for details", dir))
+		return nil, handler.NewError(p.at("go.mod"), 1, 0, fmt.Sprintf("cannot parse the go.mod of %s; run go mod tidy for details", dir))
 	}
 	return goMod, nil
 }
@@ -111,14 +111,14 @@ func (p *packageReader) addFiles(dir, rel, only string) error {
 	return p.addAll(p.others)
 }
 
-// function returns the Function for a package that needs its module, after all files were added.
+// source returns the Source for a package that needs its module, after all files were added.
 // The package is in dir, at rel in the module.
-func (p *packageReader) function(name, dir, rel string, goMod []byte) (*Function, error) {
+func (p *packageReader) source(name, dir, rel string, goMod []byte) (*Source, error) {
 	if aside := ignoredElement(rel); aside != "" {
 		return nil, fmt.Errorf("%s is below %s, which the go command ignores, so it can import only the standard library; move it", dir, aside)
 	}
 	if rel != top && p.visited[top] && handler.Inspect(p.inModule("")).Dir == top && handler.Inspect(p.inModule(top)).Dir == rel {
-		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the package at the root of the module, which %s imports, also declares Handler and would be used as the Function; rename its Handler", dir))
+		return nil, handler.NewError(p.at("go.mod"), 1, 0, fmt.Sprintf("the package at the root of the module, which %s imports, also declares Handler and would be used as the Function; rename its Handler", dir))
 	}
 	if !p.needsModules {
 		var err error
@@ -128,7 +128,7 @@ func (p *packageReader) function(name, dir, rel string, goMod []byte) (*Function
 	}
 	f, err := newDirectory(name, p.dir, append(p.files, handler.File{Name: "go.mod", Line: 1, Data: goMod}))
 	if err == nil {
-		f.within = rel
+		f.Within = rel
 	}
 	return f, err
 }
