@@ -24,10 +24,13 @@ const (
 	maxWaiting = 1 << 20
 	// lineWait is the maximum time that the writer of an awaited line waits until it is
 	// written.
-	lineWait = 250 * time.Millisecond
-	// slowWait is the wait that makes the sink count as slow. Lines are then not awaited for
-	// ten times the duration of that wait.
+	lineWait = time.Second
+	// slowWait is the shortest wait that counts toward waitBudget.
 	slowWait = 50 * time.Millisecond
+	// waitBudget is the total time for which lines are awaited while the sink is slow. A tenth
+	// of the time that passes is added again. A process that was slow once, because others used
+	// the processors, thus still waits for its last lines.
+	waitBudget = 2 * time.Second
 )
 
 // A lineBuffer writes lines to a sink from one goroutine, which runs only while there is
@@ -53,7 +56,8 @@ type lineBuffer struct {
 	written chan struct{} // closed when the buffered lines are written; nil if they are not awaited
 	running bool          // the goroutine runs
 	since   time.Time     // start of the current write, zero if there is none
-	again   time.Time     // when lines are awaited again after a slow wait
+	budget  time.Duration // rest of waitBudget at the time charged
+	charged time.Time     // end of the last slow wait
 	timer   *time.Timer
 }
 
@@ -184,8 +188,8 @@ func (b *lineBuffer) wait(limit time.Duration) {
 
 // awaited writes lines that may be the last ones of the process, such as those of log.Fatal.
 // Its Write waits until the line is written, at most lineWait, and does not wait if the sink
-// has been blocked for that time. If the sink is slow, it waits a tenth of the time, and such
-// lines may be lost when the process ends.
+// has been blocked for that time. If the sink stays slow, it waits for some of the lines (see
+// waitBudget), and the others may be lost when the process ends.
 type awaited struct{ *lineBuffer }
 
 // Write implements [zapcore.WriteSyncer].
@@ -209,16 +213,29 @@ func (a awaited) Sync() error {
 
 func (a awaited) waitUnlessBlocked() {
 	start := time.Now()
-	a.mu.Lock()
-	slow := start.Before(a.again)
-	a.mu.Unlock()
-	if slow || a.blockedFor() >= lineWait {
+	if a.budgetAt(start) <= 0 || a.blockedFor() >= lineWait {
 		return
 	}
 	a.wait(lineWait)
-	if took := time.Since(start); took >= slowWait {
-		a.mu.Lock()
-		a.again = time.Now().Add(10 * took)
-		a.mu.Unlock()
+	if end := time.Now(); end.Sub(start) >= slowWait {
+		a.charge(start, end)
 	}
+}
+
+// budgetAt returns the rest of waitBudget.
+func (b *lineBuffer) budgetAt(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return min(waitBudget, b.budget+now.Sub(b.charged)/10)
+}
+
+// charge subtracts a slow wait from the budget. It counts the time of concurrent waits once.
+func (b *lineBuffer) charge(start, end time.Time) {
+	rest := b.budgetAt(end)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if start.Before(b.charged) {
+		start = b.charged
+	}
+	b.budget, b.charged = rest-end.Sub(start), end
 }
