@@ -19,7 +19,6 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/wake"
 	"goless.io/operator/internal/metrics"
@@ -50,7 +49,7 @@ func assemble(cfg config, name string) (*parts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	lister := pods.Lister{Reader: mgr.GetClient()}
+	lister := backend.Lister{Reader: mgr.GetClient()}
 	reconciler := &activator.Reconciler{
 		Name: name, PodName: os.Getenv("POD_NAME"), Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Settle: cfg.settle,
 	}
@@ -66,7 +65,7 @@ func assemble(cfg config, name string) (*parts, error) {
 
 // newWaker returns the Waker. It reports a failed wake-up in an Event and, through an
 // EndpointSlice, in the status of the Function.
-func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *activator.Reconciler) *wake.Waker {
+func newWaker(cfg config, mgr ctrl.Manager, lister backend.Lister, reconciler *activator.Reconciler) *wake.Waker {
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: cfg.limits.Timeout, Metrics: wake.NewMetrics(ctrlmetrics.Registry),
@@ -84,13 +83,13 @@ func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *acti
 }
 
 // newProxy returns the server for requests.
-func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
+func newProxy(cfg config, waker *wake.Waker, lister backend.Lister) *proxy.Server {
 	return proxy.New(proxy.Options{
 		Limits: cfg.limits,
 		Dial:   waker.Dial,
 		Ready: func(ctx context.Context, b backend.Backend) bool {
 			found, err := lister.List(ctx, b.Function)
-			_, ready := pods.PickReady(found)
+			_, ready := backend.PickReady(found)
 			return err == nil && ready
 		},
 		Metrics: proxy.NewMetrics(ctrlmetrics.Registry),
@@ -99,7 +98,7 @@ func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 }
 
 // asleepFunctions returns a metric of the number of functions without pods.
-func asleepFunctions(server *proxy.Server, lister pods.Lister) prometheus.Collector {
+func asleepFunctions(server *proxy.Server, lister backend.Lister) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_activator_asleep_functions",
 		Help: "Number of sleeping Functions (scaled to zero). Each replica counts all of them.",

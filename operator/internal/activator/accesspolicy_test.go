@@ -20,7 +20,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/routing"
 	"goless.io/operator/internal/apiservertest"
 )
 
@@ -31,7 +31,7 @@ func rejectedByPolicy(err error) bool {
 // slice returns an EndpointSlice that the activator is allowed to create.
 func slice(namespace string) *discoveryv1.EndpointSlice {
 	t := backend.Backend{Service: types.NamespacedName{Namespace: namespace, Name: "greeting"}, UID: "1", Function: types.NamespacedName{Namespace: namespace, Name: "hello"}}
-	return rule.Slice(t, corev1.IPv4Protocol, 12345, []rule.Endpoint{{
+	return routing.Slice(t, corev1.IPv4Protocol, 12345, []routing.Endpoint{{
 		Address: netip.MustParseAddr("192.0.2.1"), Node: "node", Pod: types.NamespacedName{Namespace: system, Name: "goless-activator-1"}, UID: "2",
 	}})
 }

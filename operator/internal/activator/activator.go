@@ -36,9 +36,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/routing"
 	"goless.io/operator/internal/workload"
 )
 
@@ -59,20 +58,20 @@ type Reconciler struct {
 	PodName   string // pod of this replica; empty outside a cluster
 	Namespace string // namespace of the activator's pods and lease
 	AdminPort int32  // admin port of all replicas
-	Pods      pods.Lister
+	Pods      backend.Lister
 	Proxy     *proxy.Server
 	// Settle is the time in which a change of endpoints reaches all nodes; see
-	// [rule.Observation].
+	// [routing.Observation].
 	Settle time.Duration
 
 	client     client.Client // reads from the cache
 	live       client.Reader // reads from the API server
 	activators client.Reader // reads the pods of the activator from a separate cache
 	election   *election
-	ports      *rule.Ports
-	poller     *pods.Poller
+	ports      *routing.Ports
+	poller     *backend.Poller
 
-	// scaleDowns contains the rule.ScaleDown of each Service whose function is being scaled to
+	// scaleDowns contains the routing.ScaleDown of each Service whose function is being scaled to
 	// zero. A new leader starts with an empty map, which restarts scale-downs in progress.
 	scaleDowns sync.Map
 
@@ -247,24 +246,24 @@ func (r *Reconciler) deployment(ctx context.Context, b backend.Backend) (*appsv1
 
 // observe returns the Observation of a function, from the cache and the state of this leader. It
 // discards the state of a finished scale-down.
-func (r *Reconciler) observe(rt *route, found []pods.Pod) rule.Observation {
-	o := rule.Observation{Now: time.Now(), Settle: r.Settle}
+func (r *Reconciler) observe(rt *route, found []backend.Pod) routing.Observation {
+	o := routing.Observation{Now: time.Now(), Settle: r.Settle}
 	o.Ready = r.readySince(rt, found, o.Now)
 	for i := range rt.slices {
 		o.Routed = o.Routed || len(rt.slices[i].Endpoints) > 0
 	}
 	if begun, ok := r.scaleDowns.Load(rt.Service); ok {
-		o.ScaleDown = begun.(rule.ScaleDown) //nolint:forcetypeassert // nothing else is stored
+		o.ScaleDown = begun.(routing.ScaleDown) //nolint:forcetypeassert // nothing else is stored
 	}
 	if !o.ScalingDown() {
-		o.ScaleDown = rule.ScaleDown{}
+		o.ScaleDown = routing.ScaleDown{}
 		r.scaleDowns.Delete(rt.Service)
 	}
 	return o
 }
 
 // readySince returns, for each ready pod, the time at which this replica first saw it ready.
-func (r *Reconciler) readySince(rt *route, found []pods.Pod, now time.Time) (all []time.Time) {
+func (r *Reconciler) readySince(rt *route, found []backend.Pod, now time.Time) (all []time.Time) {
 	// since changes if the pod was not ready in between.
 	type key struct {
 		pod   types.UID

@@ -12,7 +12,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/routing"
 )
 
 // maxAnnotation is the maximum length of an annotation value, in bytes.
@@ -22,11 +22,11 @@ const maxAnnotation = 1024
 //
 //   - WakeFailedAnnotation: why the last wake-up failed, until a pod is ready
 //   - StaysAwakeAnnotation: why the activity of the pods is unknown, which keeps the function awake
-func (r *Reconciler) annotations(rt *route, o rule.Observation) map[string]string {
+func (r *Reconciler) annotations(rt *route, o routing.Observation) map[string]string {
 	annotations := map[string]string{}
 	for i := range rt.slices {
 		why := rt.slices[i].Annotations[v1beta1.WakeFailedAnnotation]
-		if why != "" && len(o.Ready) == 0 && rule.BelongsTo(&rt.slices[i], rt.Backend) {
+		if why != "" && len(o.Ready) == 0 && routing.BelongsTo(&rt.slices[i], rt.Backend) {
 			annotations[v1beta1.WakeFailedAnnotation] = why
 		}
 	}
@@ -50,7 +50,7 @@ func (r *Reconciler) ReportFailedWake(ctx context.Context, b backend.Backend, ca
 	var errs []error
 	for i := range found {
 		s := &found[i]
-		if !rule.BelongsTo(s, b) || s.Annotations[v1beta1.WakeFailedAnnotation] == why {
+		if !routing.BelongsTo(s, b) || s.Annotations[v1beta1.WakeFailedAnnotation] == why {
 			continue
 		}
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

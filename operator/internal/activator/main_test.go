@@ -22,7 +22,6 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/wake"
 	"goless.io/operator/internal/apiservertest"
@@ -88,7 +87,7 @@ func start(ctx context.Context, config *rest.Config) error {
 	must(err)
 	mgr, err := ctrl.NewManager(config, options)
 	must(err)
-	lister := pods.Lister{Reader: mgr.GetClient()}
+	lister := backend.Lister{Reader: mgr.GetClient()}
 	registry := prometheus.NewRegistry()
 	waker := &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: wakeTimeout, Metrics: wake.NewMetrics(registry),

@@ -18,16 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/operator/internal/activator/pods"
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/proxy"
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/routing"
 )
 
 // peersStatus is the combined status of all activators for one function.
 type peersStatus struct {
-	endpoints []rule.Endpoint // activators to list in the EndpointSlices
-	allListen bool            // whether every ready activator listens for the function
-	inFlight  int             // requests in flight on all activators
+	endpoints []routing.Endpoint // activators to list in the EndpointSlices
+	allListen bool               // whether every ready activator listens for the function
+	inFlight  int                // requests in flight on all activators
 }
 
 // idle reports whether all activators listen for the function and none has a request for it.
@@ -43,9 +43,9 @@ func (r *Reconciler) queryPeers(ctx context.Context, rt *route) (peersStatus, er
 	}
 	var listed []netip.Addr
 	for i := range rt.slices {
-		listed = append(listed, rule.Addresses(&rt.slices[i])...)
+		listed = append(listed, routing.Addresses(&rt.slices[i])...)
 	}
-	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !pods.ReplicaServes(&pod) })
+	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !backend.ReplicaServes(&pod) })
 	each := make([]peerStatus, len(ready))
 	var wg sync.WaitGroup
 	for i := range ready {
@@ -55,7 +55,7 @@ func (r *Reconciler) queryPeers(ctx context.Context, rt *route) (peersStatus, er
 	all := peersStatus{allListen: len(ready) > 0}
 	for i, a := range each {
 		endpoints := podEndpoints(&ready[i])
-		isListed := slices.ContainsFunc(endpoints, func(e rule.Endpoint) bool { return slices.Contains(listed, e.Address) })
+		isListed := slices.ContainsFunc(endpoints, func(e routing.Endpoint) bool { return slices.Contains(listed, e.Address) })
 		if a.listens || a.unreachable && isListed {
 			all.endpoints = append(all.endpoints, endpoints...)
 		}
@@ -77,15 +77,15 @@ func (r *Reconciler) queryPeer(ctx context.Context, ip string, rt *route) peerSt
 	query := url.URL{Scheme: "http", Host: net.JoinHostPort(ip, strconv.Itoa(int(r.AdminPort))), Path: "/listening", RawQuery: url.Values{
 		"namespace": {rt.Service.Namespace}, "service": {rt.Service.Name}, "uid": {string(rt.UID)}, "port": {strconv.Itoa(int(rt.port))},
 	}.Encode()}
-	a, status, err := pods.GetActivity(ctx, query.String())
+	a, status, err := backend.GetActivity(ctx, query.String())
 	return peerStatus{unreachable: err != nil, listens: err == nil && status == http.StatusOK, inFlight: a.InFlight}
 }
 
-func podEndpoints(p *corev1.Pod) []rule.Endpoint {
-	var endpoints []rule.Endpoint
+func podEndpoints(p *corev1.Pod) []routing.Endpoint {
+	var endpoints []routing.Endpoint
 	for _, ip := range p.Status.PodIPs {
 		if a, err := netip.ParseAddr(ip.IP); err == nil {
-			endpoints = append(endpoints, rule.Endpoint{Address: a, Node: p.Spec.NodeName, Pod: client.ObjectKeyFromObject(p), UID: p.UID})
+			endpoints = append(endpoints, routing.Endpoint{Address: a, Node: p.Spec.NodeName, Pod: client.ObjectKeyFromObject(p), UID: p.UID})
 		}
 	}
 	return endpoints
@@ -122,7 +122,7 @@ func (r *Reconciler) slicesListingSelf(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	for _, s := range all {
-		if slices.ContainsFunc(own, func(e rule.Endpoint) bool { return slices.Contains(rule.Addresses(s), e.Address) }) {
+		if slices.ContainsFunc(own, func(e routing.Endpoint) bool { return slices.Contains(routing.Addresses(s), e.Address) }) {
 			n++
 		}
 	}
@@ -146,6 +146,6 @@ func ListeningHandler(server *proxy.Server) http.HandlerFunc {
 			http.NotFound(w, r)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(pods.Activity{InFlight: int(inFlight)}) // fails if the leader has disconnected
+		_ = json.NewEncoder(w).Encode(backend.Activity{InFlight: int(inFlight)}) // fails if the leader has disconnected
 	}
 }

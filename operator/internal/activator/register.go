@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/activator/pods"
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/backend"
+	"goless.io/operator/internal/activator/routing"
 )
 
 // Cache indexes: Services by Function name, and EndpointSlices by Service name.
@@ -50,9 +50,9 @@ func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error)
 		Cache: cache.Options{
 			DefaultNamespaces: namespaces,
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:                {Label: ofFunctions, Transform: pods.TrimPod},
+				&corev1.Pod{}:                {Label: ofFunctions, Transform: backend.TrimPod},
 				&corev1.Service{}:            {Label: ofFunctions},
-				&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: rule.Manager})},
+				&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: routing.Manager})},
 			},
 			DefaultTransform:            cache.TransformStripManagedFields(),
 			ReaderFailOnMissingInformer: true,
@@ -74,14 +74,14 @@ const maxBackoff = 30 * time.Second
 //   - the Poller has a result for its function
 //   - a pod of the activator changes, or this replica becomes the leader (all Services)
 func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
-	r.client, r.live, r.ports, r.poller = mgr.GetClient(), mgr.GetAPIReader(), rule.NewPorts(), pods.NewPoller()
-	activators, err := pods.CacheReplicas(mgr, r.Namespace)
+	r.client, r.live, r.ports, r.poller = mgr.GetClient(), mgr.GetAPIReader(), routing.NewPorts(), backend.NewPoller()
+	activators, err := backend.CacheReplicas(mgr, r.Namespace)
 	if err != nil {
 		return err
 	}
 	r.activators = activators
 	r.election, err = newElection(mgr.GetConfig(), r.Namespace, r.Name, r.reset)
-	if err := errors.Join(err, pods.AddIndex(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
+	if err := errors.Join(err, backend.AddIndex(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
 	return builder.ControllerManagedBy(mgr).

@@ -10,15 +10,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/operator/internal/activator/pods"
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/backend"
+	"goless.io/operator/internal/activator/routing"
 	"goless.io/operator/internal/workload"
 )
 
 // scaleDown takes the next step to scale a function with ready pods to zero, and returns the
 // requeue delay. It cancels the scale-down if a peer, a pod or the Deployment is not in the
 // required state. The status a of the peers is set if a scale-down is in progress.
-func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observation, found []pods.Pod, a peersStatus) (time.Duration, error) {
+func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o routing.Observation, found []backend.Pod, a peersStatus) (time.Duration, error) {
 	if !o.ScaleDown.ScaledAt.IsZero() {
 		return 0, nil // the pods are about to terminate
 	}
@@ -43,16 +43,16 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observatio
 		return retryInterval, nil //nolint:nilerr // cannot scale the function to zero, and an annotation of its EndpointSlices says why
 	}
 	o.Now = answer.At // the time to which the result refers
-	step, after := rule.NextStep(o, rt.SleepAfter, answer.Idle)
+	step, after := routing.NextStep(o, rt.SleepAfter, answer.Idle)
 	switch step {
-	case rule.Route:
+	case routing.Route:
 		return r.routeToActivators(ctx, rt)
-	case rule.Cancel:
+	case routing.Cancel:
 		r.scaleDowns.Delete(rt.Service)
 		return retryInterval, nil
-	case rule.ScaleToZero:
+	case routing.ScaleToZero:
 		return r.scaleToZero(ctx, rt, o.ScaleDown)
-	case rule.Wait:
+	case routing.Wait:
 	}
 	return after, nil
 }
@@ -68,12 +68,12 @@ func (r *Reconciler) routeToActivators(ctx context.Context, rt *route) (time.Dur
 	if err := r.writeSlices(ctx, rt, a.endpoints); err != nil {
 		return 0, err
 	}
-	r.scaleDowns.Store(rt.Service, rule.ScaleDown{RoutedAt: time.Now()})
+	r.scaleDowns.Store(rt.Service, routing.ScaleDown{RoutedAt: time.Now()})
 	return r.Settle, nil
 }
 
 // scaleToZero scales the Deployment of a function to zero, unless a rollout is in progress.
-func (r *Reconciler) scaleToZero(ctx context.Context, rt *route, scaleDown rule.ScaleDown) (time.Duration, error) {
+func (r *Reconciler) scaleToZero(ctx context.Context, rt *route, scaleDown routing.ScaleDown) (time.Duration, error) {
 	d, err := r.deployment(ctx, rt.Backend)
 	if err != nil {
 		return 0, err

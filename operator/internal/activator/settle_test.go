@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/routing"
 )
 
 // The time for which a pod has been ready does not depend on the clock of its node.
@@ -42,7 +42,7 @@ func TestSliceEmptiedBeforeDeletion(t *testing.T) {
 	f := newFunction(t, 0, "1h")
 	eventually(t, "slice lists the activator", f.routed)
 	address := net.JoinHostPort(own(), strconv.Itoa(int(*f.slice().Ports[0].Port)))
-	changes, err := watched.Watch(t.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(f.namespace), client.MatchingLabels{discoveryv1.LabelManagedBy: rule.Manager})
+	changes, err := watched.Watch(t.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(f.namespace), client.MatchingLabels{discoveryv1.LabelManagedBy: routing.Manager})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +79,11 @@ func TestForeignSliceIgnored(t *testing.T) {
 	for name, change := range map[string]func(*discoveryv1.EndpointSlice) (port int32){
 		"Owner": func(s *discoveryv1.EndpointSlice) int32 {
 			s.OwnerReferences[0].UID = "another"
-			return rule.LastPort
+			return routing.LastPort
 		},
-		"NoOwner": func(s *discoveryv1.EndpointSlice) int32 { s.OwnerReferences = nil; return rule.LastPort - 1 },
-		"Low":     func(*discoveryv1.EndpointSlice) int32 { return rule.FirstPort - 1 },
-		"High":    func(*discoveryv1.EndpointSlice) int32 { return rule.LastPort + 1 },
+		"NoOwner": func(s *discoveryv1.EndpointSlice) int32 { s.OwnerReferences = nil; return routing.LastPort - 1 },
+		"Low":     func(*discoveryv1.EndpointSlice) int32 { return routing.FirstPort - 1 },
+		"High":    func(*discoveryv1.EndpointSlice) int32 { return routing.LastPort + 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestLeave(t *testing.T) { // not parallel: other tests need the replica
 	eventually(t, "slice lists the activator", f.routed)
 	foreign := f.slice()
 	foreign.ObjectMeta = metav1.ObjectMeta{Namespace: foreign.Namespace, Name: "foreign", Labels: map[string]string{
-		discoveryv1.LabelServiceName: "none", discoveryv1.LabelManagedBy: rule.Manager,
+		discoveryv1.LabelServiceName: "none", discoveryv1.LabelManagedBy: routing.Manager,
 	}}
 	create(t, foreign)
 	ctx, cancel := context.WithTimeout(t.Context(), settle)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/routing"
 )
 
 // A route describes how requests for a function reach the activators: the EndpointSlices of its
@@ -51,7 +51,7 @@ func (r *Reconciler) allSlices(ctx context.Context) ([]*discoveryv1.EndpointSlic
 	for i := range list.Items {
 		s := &list.Items[i]
 		service := types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
-		if b, ok := backends[service]; ok && rule.BelongsTo(s, b) {
+		if b, ok := backends[service]; ok && routing.BelongsTo(s, b) {
 			all = append(all, s)
 		}
 	}
@@ -61,7 +61,7 @@ func (r *Reconciler) allSlices(ctx context.Context) ([]*discoveryv1.EndpointSlic
 // portOf returns the port in the EndpointSlices of a function, or 0 if they have none.
 func portOf(b backend.Backend, all []discoveryv1.EndpointSlice) int32 {
 	for i := range all {
-		if port := rule.PortOf(&all[i]); port != 0 && rule.BelongsTo(&all[i], b) {
+		if port := routing.PortOf(&all[i]); port != 0 && routing.BelongsTo(&all[i], b) {
 			return port
 		}
 	}
@@ -72,21 +72,21 @@ func portOf(b backend.Backend, all []discoveryv1.EndpointSlice) int32 {
 // updates one slice for each address family of the Service, and deletes the slices of other
 // families. It returns a conflict or an already-exists error if another client has written a slice
 // since it was read.
-func (r *Reconciler) writeSlices(ctx context.Context, rt *route, endpoints []rule.Endpoint) error {
+func (r *Reconciler) writeSlices(ctx context.Context, rt *route, endpoints []routing.Endpoint) error {
 	var written []discoveryv1.EndpointSlice
 	for _, family := range rt.Families {
-		desired := rule.Slice(rt.Backend, family, rt.port, endpoints)
+		desired := routing.Slice(rt.Backend, family, rt.port, endpoints)
 		i := slices.IndexFunc(rt.slices, func(s discoveryv1.EndpointSlice) bool { return s.Name == desired.Name })
 		current := &discoveryv1.EndpointSlice{}
 		if i >= 0 {
 			current = &rt.slices[i]
 		}
-		rule.SetAnnotations(desired, current, rt.annotations)
+		routing.SetAnnotations(desired, current, rt.annotations)
 		var err error
 		switch {
 		case i < 0:
 			err = r.client.Create(ctx, desired)
-		case rule.Equal(current, desired):
+		case routing.Equal(current, desired):
 			desired = current
 		default:
 			desired.ResourceVersion = current.ResourceVersion
@@ -121,7 +121,7 @@ func (r *Reconciler) choosePort(ctx context.Context) (int32, error) {
 	}
 	used := map[int32]bool{}
 	for _, s := range all {
-		used[rule.PortOf(s)] = true
+		used[routing.PortOf(s)] = true
 	}
 	port, ok := r.ports.Next(func(p int32) bool { return used[p] })
 	if !ok {

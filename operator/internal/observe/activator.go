@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/activator/pods"
+	"goless.io/operator/internal/activator/backend"
 )
 
 // Activator is the state of the activator for a Function that may sleep.
@@ -70,7 +70,7 @@ type Activators struct {
 // the controller reconciles all Functions that may sleep. namespace is the namespace of the
 // replicas.
 func WatchActivators(mgr manager.Manager, namespace string, b *builder.Builder) (*Activators, error) {
-	replicas, err := pods.CacheReplicas(mgr, namespace)
+	replicas, err := backend.CacheReplicas(mgr, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (a *Activators) Ready(ctx context.Context) (bool, error) {
 	if err := a.replicas.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return pods.ReplicaServes(&pod) }), nil
+	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return backend.ReplicaServes(&pod) }), nil
 }
 
 // changed maps a replica to all Functions that may sleep if the first replica has become ready or

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/routing"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
 )
@@ -94,7 +94,7 @@ func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 		return nil, err
 	}
 	ours := labels.NewSelector().Add(*label)
-	routes, err := labels.NewRequirement(discoveryv1.LabelManagedBy, selection.Equals, []string{rule.Manager})
+	routes, err := labels.NewRequirement(discoveryv1.LabelManagedBy, selection.Equals, []string{routing.Manager})
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,6 @@
-// Package backend describes a function to the activator. All that the activator knows of a Function
-// is its Service, which the operator writes. The package does not access the cluster.
+// Package backend describes a function to the activator: its Service, which the operator writes and
+// which is all that the activator knows of a Function, and its pods. It reads the pods from the cache,
+// and queries their activity.
 package backend
 
 import (

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/pods"
 )
 
 // An attempt waits for a ready pod of a function, and scales the Deployment if it has no pod. Only
@@ -66,7 +65,7 @@ func (a *attempt) step(ctx context.Context) (address string, err error) {
 		return "", err
 	}
 	all := len(found)
-	found = slices.DeleteFunc(found, func(p pods.Pod) bool { return p.Terminating })
+	found = slices.DeleteFunc(found, func(p backend.Pod) bool { return p.Terminating })
 	if len(found) == 0 {
 		return "", a.scale(ctx, all > 0)
 	}
@@ -106,7 +105,7 @@ func (a *attempt) scale(ctx context.Context, ending bool) error {
 }
 
 // brokenReason returns why none of the pods can start, or an empty string if one may.
-func brokenReason(found []pods.Pod) (why string) {
+func brokenReason(found []backend.Pod) (why string) {
 	for _, p := range found {
 		if why = p.Broken; why == "" {
 			return ""
@@ -120,8 +119,8 @@ func brokenReason(found []pods.Pod) (why string) {
 // and the reason that one of the pods reports. A pod that accepts connections is not necessarily
 // ready: its launcher may still wait for the binary. All pods are queried concurrently, because a
 // starting pod may respond late.
-func firstServing(ctx context.Context, found []pods.Pod) (address, why string) {
-	if address, ok := pods.PickReady(found); ok {
+func firstServing(ctx context.Context, found []backend.Pod) (address, why string) {
+	if address, ok := backend.PickReady(found); ok {
 		return address, "" // the readiness probe has passed; the activator may have no access to the admin port
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/pods"
 )
 
 const (
@@ -40,7 +39,7 @@ const (
 type Waker struct {
 	Client  client.Client // reads from the cache; it also writes on replicas that are not the leader
 	Live    client.Reader // reads from the API server
-	Pods    pods.Lister
+	Pods    backend.Lister
 	Metrics *Metrics
 	// Timeout is the longest time that a wake-up may take.
 	Timeout time.Duration
@@ -90,7 +89,7 @@ func (w *Waker) address(ctx context.Context, b backend.Backend) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if address, ok := pods.PickReady(found); ok {
+	if address, ok := backend.PickReady(found); ok {
 		return address, nil
 	}
 	a := w.join(b)

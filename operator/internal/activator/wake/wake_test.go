@@ -27,7 +27,6 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/backend"
-	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/apiservertest"
 )
 
@@ -48,11 +47,11 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		if cached, err = cache.New(environment.Config, cache.Options{
-			Scheme: clientgoscheme.Scheme, ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: pods.TrimPod}},
+			Scheme: clientgoscheme.Scheme, ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: backend.TrimPod}},
 		}); err != nil {
 			panic(err)
 		}
-		if err := pods.AddIndex(ctx, cached); err != nil {
+		if err := backend.AddIndex(ctx, cached); err != nil {
 			panic(err)
 		}
 		go func() { _ = cached.Start(ctx) }() // stops when the tests end
@@ -73,7 +72,7 @@ func newFunction(t *testing.T, replicas int32) *function {
 	t.Helper()
 	f := &function{t: t, namespace: apiservertest.NewNamespace(t, cluster)}
 	f.waker = &Waker{
-		Client: cluster, Live: cluster, Pods: pods.Lister{Reader: cached}, Metrics: NewMetrics(prometheus.NewRegistry()),
+		Client: cluster, Live: cluster, Pods: backend.Lister{Reader: cached}, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Timeout: time.Minute, OnFailure: func(_ backend.Backend, err error) { f.failure.Store(err); f.failures.Add(1) },
 	}
 	labels := map[string]string{v1beta1.FunctionLabel: "hello"}

@@ -1,10 +1,10 @@
-// Package rule decides whether the activators receive the requests of a function, and which step
+// Package routing decides whether the activators receive the requests of a function, and which step
 // of its scale-down is next. It does not access the cluster.
 //
-//	rule.go   routing decisions and the steps of a scale-down
-//	slice.go  the EndpointSlices that route requests to the activators
-//	ports.go  allocates the ports on which the activators listen
-package rule
+//	routing.go  routing decisions and the steps of a scale-down
+//	slice.go    the EndpointSlices that route requests to the activators
+//	ports.go    allocates the ports on which the activators listen
+package routing
 
 import (
 	"slices"

@@ -1,5 +1,4 @@
-// Package pods reads the pods of functions from the cache, and queries their activity.
-package pods
+package backend
 
 import (
 	"context"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/activator/backend"
 )
 
 // byFunction is the cache index of pods by Function name.
@@ -117,7 +115,7 @@ func newPod(p *corev1.Pod) Pod {
 func portOf(p *corev1.Pod) int32 {
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {
-			if port.Name == backend.PortName {
+			if port.Name == PortName {
 				return port.ContainerPort
 			}
 		}
@@ -131,7 +129,7 @@ func TrimPod(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	port := corev1.ContainerPort{Name: backend.PortName, ContainerPort: portOf(p)}
+	port := corev1.ContainerPort{Name: PortName, ContainerPort: portOf(p)}
 	p.Annotations, p.ManagedFields = nil, nil
 	p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{port}}}}
 	return p, nil

@@ -1,4 +1,4 @@
-package rule
+package routing
 
 import (
 	"math/rand/v2"
