@@ -22,15 +22,12 @@ const (
 	// maxWaiting is the maximum number of buffered bytes, unless a single line is longer. The
 	// same number may be being written.
 	maxWaiting = 1 << 20
-	// lineWait is the maximum time that the writer of an awaited line waits until it is
-	// written.
-	lineWait = time.Second
-	// slowWait is the shortest wait that counts toward waitBudget.
+	// lineWait is the maximum total time for which lines are awaited while the sink is slow. A
+	// tenth of the time that passes is added again. A process that was slow once, because others
+	// used the processors, thus still waits for its last lines.
+	lineWait = 500 * time.Millisecond
+	// slowWait is the shortest wait that counts toward lineWait.
 	slowWait = 50 * time.Millisecond
-	// waitBudget is the total time for which lines are awaited while the sink is slow. A tenth
-	// of the time that passes is added again. A process that was slow once, because others used
-	// the processors, thus still waits for its last lines.
-	waitBudget = 2 * time.Second
 )
 
 // A lineBuffer writes lines to a sink from one goroutine, which runs only while there is
@@ -56,8 +53,8 @@ type lineBuffer struct {
 	written chan struct{} // closed when the buffered lines are written; nil if they are not awaited
 	running bool          // the goroutine runs
 	since   time.Time     // start of the current write, zero if there is none
-	budget  time.Duration // rest of waitBudget at the time charged
-	charged time.Time     // end of the last slow wait
+	left    time.Duration // what was left of lineWait at the time charged
+	charged time.Time     // end of the last slow wait; zero before it, when all of lineWait is left
 	timer   *time.Timer
 }
 
@@ -169,8 +166,9 @@ func (b *lineBuffer) blockedFor() time.Duration {
 	return time.Since(b.since)
 }
 
-// wait starts writing all lines and waits for the result, at most limit.
-func (b *lineBuffer) wait(limit time.Duration) {
+// wait starts writing all lines and waits for the result, at most limit. It reports whether they
+// are written.
+func (b *lineBuffer) wait(limit time.Duration) bool {
 	b.mu.Lock()
 	if b.written == nil {
 		b.written = make(chan struct{})
@@ -182,14 +180,16 @@ func (b *lineBuffer) wait(limit time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-written:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
 
 // awaited writes lines that may be the last ones of the process, such as those of log.Fatal.
-// Its Write waits until the line is written, at most lineWait, and does not wait if the sink
-// has been blocked for that time. If the sink stays slow, it waits for some of the lines (see
-// waitBudget), and the others may be lost when the process ends.
+// Its Write waits until the line is written, and does not wait while the sink is blocked. If the
+// sink is slow, it waits for some of the lines (see lineWait), and the others may be lost when
+// the process ends.
 type awaited struct{ *lineBuffer }
 
 // Write implements [zapcore.WriteSyncer].
@@ -213,29 +213,26 @@ func (a awaited) Sync() error {
 
 func (a awaited) waitUnlessBlocked() {
 	start := time.Now()
-	if a.budgetAt(start) <= 0 || a.blockedFor() >= lineWait {
+	a.mu.Lock()
+	left := a.leftAt(start)
+	a.mu.Unlock()
+	if left <= 0 || a.blockedFor() >= lineWait {
 		return
 	}
-	a.wait(lineWait)
-	if end := time.Now(); end.Sub(start) >= slowWait {
-		a.charge(start, end)
+	written := a.wait(left)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	end := time.Now() // after the lock, so that the waits end in the order in which they are charged
+	if written && end.Sub(start) < slowWait {
+		return
 	}
+	if start.Before(a.charged) { // the time of concurrent waits counts once
+		start = a.charged
+	}
+	a.left, a.charged = a.leftAt(end)-end.Sub(start), end
 }
 
-// budgetAt returns the rest of waitBudget.
-func (b *lineBuffer) budgetAt(now time.Time) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return min(waitBudget, b.budget+now.Sub(b.charged)/10)
-}
-
-// charge subtracts a slow wait from the budget. It counts the time of concurrent waits once.
-func (b *lineBuffer) charge(start, end time.Time) {
-	rest := b.budgetAt(end)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if start.Before(b.charged) {
-		start = b.charged
-	}
-	b.budget, b.charged = rest-end.Sub(start), end
+// leftAt returns what is left of lineWait. b.mu must be held.
+func (b *lineBuffer) leftAt(now time.Time) time.Duration {
+	return min(lineWait, b.left+now.Sub(b.charged)/10)
 }

@@ -172,24 +172,47 @@ func (s *slowly) Write(piece []byte) (int, error) {
 // process that was slow once may end with it.
 func TestSlowSinkIsSeldomAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := newProcessLog(Config{Log: &slowly{while: lineWait - time.Millisecond}})
-		began := time.Now()
-		for range 2 {
-			before := time.Now()
-			if log.Info("awaited"); time.Since(before) == 0 {
-				t.Error("the logger does not wait for one of the first two lines")
-			}
+		log := newProcessLog(Config{Log: &slowly{while: lineWait / 3}})
+		waits := func() bool {
+			began := time.Now()
+			log.Info("line")
+			return time.Since(began) > 0
+		}
+		if !waits() || !waits() {
+			t.Error("the logger does not wait for one of the first two lines")
 		}
 		for range 20 {
-			log.Info("line")
-		}
-		if d := time.Since(began); d > waitBudget+lineWait {
-			t.Errorf("20 lines took %s", d)
+			waits()
 		}
 		time.Sleep(20 * lineWait)
-		began = time.Now()
-		if log.Info("awaited again"); time.Since(began) == 0 {
+		if !waits() {
 			t.Error("the logger does not wait for a line long after the slow write")
+		}
+		log.end()
+	})
+}
+
+// With a slow sink, concurrent handlers wait as long as one does, not longer.
+func TestSlowSinkDelaysAllHandlersOnce(t *testing.T) {
+	const handlers, total = 10, 20 * lineWait
+	synctest.Test(t, func(t *testing.T) {
+		log := newProcessLog(Config{Log: &slowly{while: lineWait / 3}})
+		began := time.Now()
+		waited := make([]time.Duration, handlers)
+		var all sync.WaitGroup
+		for i := range waited {
+			all.Go(func() {
+				for time.Since(began) < total {
+					before := time.Now()
+					log.Info("line")
+					waited[i] += time.Since(before)
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		if longest := slices.Max(waited); longest > lineWait+total/5 {
+			t.Errorf("a handler waited %s in %s, want about %s", longest, total, lineWait+total/10)
 		}
 		log.end()
 	})

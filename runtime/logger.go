@@ -26,9 +26,9 @@ func Logger(ctx context.Context) *zap.Logger {
 	return zap.L()
 }
 
-// A processLog is the log of the process, one JSON object per line. It never blocks requests:
-// while standard error is not read, lines are buffered, and dropped when the buffer is full.
-// See [lineBuffer].
+// A processLog is the log of the process, one JSON object per line. It delays requests only
+// briefly (see lineWait): while standard error is not read, lines are buffered, and dropped when
+// the buffer is full. See [lineBuffer].
 //
 // The lines go to standard error. Standard output belongs to the user's program, whose output
 // need not end with a newline and so could corrupt our lines.
