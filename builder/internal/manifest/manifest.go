@@ -100,11 +100,7 @@ func read(path string, stdin io.Reader, others *[]*Object) (functions []*Functio
 // readText returns the Functions in a file.
 func readText(path, name string, data []byte, others *[]*Object) (functions []*Function, notes []string, err error) {
 	if isSource(path, data) {
-		functions, notes, err = alone(source.ReadFile(path, name, data))
-		for _, f := range functions {
-			f.text = data
-		}
-		return functions, notes, err
+		return alone(source.ReadFile(path, name, data))
 	}
 	functions, notes, err = readYAML(name, data, others)
 	if err == nil && len(functions) == 0 && (others == nil || len(*others) == 0) {
@@ -119,6 +115,9 @@ func alone(s *source.Source, notes []string, err error) ([]*Function, []string, 
 		return nil, notes, err
 	}
 	f := &Function{Name: s.Name, Source: s.Text, Modified: s.Modified, files: s.Files, file: s.File, dir: s.Dir, within: s.Within}
+	if s.Dir == "" {
+		f.text = s.Text
+	}
 	return []*Function{f}, notes, nil
 }
 
