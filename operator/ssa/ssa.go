@@ -1,6 +1,6 @@
 // Package ssa creates and changes objects with server-side apply, with a precondition. An apply
 // without a precondition would take over an object of another owner, or create an object again that
-// was deleted in the meantime.
+// was deleted in the meantime. The field manager is that of the client or in the options.
 package ssa
 
 import (
@@ -54,5 +54,5 @@ func apply(ctx context.Context, w client.Client, want Configuration, like client
 	applied := like.DeepCopyObject().(client.Object)
 	applied.SetNamespace(*want.GetNamespace())
 	applied.SetName(*want.GetName())
-	return applied, w.Patch(ctx, applied, client.RawPatch(types.ApplyYAMLPatchType, body), append(options, client.ForceOwnership)...)
+	return applied, w.Patch(ctx, applied, client.RawPatch(types.ApplyYAMLPatchType, body), append([]client.PatchOption{client.ForceOwnership}, options...)...)
 }

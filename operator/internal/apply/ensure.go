@@ -22,8 +22,7 @@ import (
 // The result is the object after the write, as far as it is known.
 //
 // An existing object that does not belong to the Function is an error and is never written. If the
-// object has been created or deleted in the meantime, the error is a conflict, and the Function is
-// reconciled again.
+// object is deleted in the meantime, the error is a conflict, and the Function is reconciled again.
 func ensure[A ssa.Configuration, T client.Object](ctx context.Context, a *Applier, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) (T, error) {
 	kind, name := *want.GetKind(), *want.GetName()
 	if live.GetUID() == "" {

@@ -96,8 +96,8 @@ func (e *NotOwnedError) Error() string {
 // Make makes a change for a trigger. It writes nothing if the applied fields already have the
 // desired values.
 //
-// If the object has been created or deleted in the meantime, the error is a conflict and the trigger
-// is reconciled again.
+// If the object is deleted in the meantime, the error is a conflict and the trigger is reconciled
+// again.
 func (c Change) Make(ctx context.Context, w client.Client, live client.Reader, t v1alpha1.Trigger) error {
 	if c.want == nil {
 		return c.remove(ctx, w, t)
