@@ -222,7 +222,7 @@ verify: $(BIN)/controller-gen $(BIN)/helm ## check that generated files are curr
 	@cd test && GOWORK=off HELM=$(abspath $(BIN)/helm) go test -count=1 ./chart # the test cache of Go does not detect changes of deploy/
 
 .PHONY: release-test
-release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## build two releases of the last commit, compare them, and publish one to a test registry (FULL=1 with images for amd64 and arm64)
+release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## build the release of the last commit twice, compare the results, and publish one to a test registry (FULL=1 with images for amd64 and arm64)
 	$(call say,testing the release)
 	@cd test && GOWORK=off $(TEST) -count=1 -timeout 60m ./release $(if $(FULL),-full)
 

@@ -71,8 +71,8 @@ const idleAfter = 5 * time.Second
 // no request is running, or the number of running requests when ctx ends.
 //
 // [http.Server.Shutdown] is not sufficient: it does not wait for handlers of hijacked
-// connections, and it waits indefinitely for an HTTP/2 connection that is opened just when it
-// begins and is never used.
+// connections, and it waits indefinitely for an HTTP/2 connection that is opened just when
+// Shutdown begins and is never used.
 func (s *server) waitForRequests(ctx context.Context) (left int64) {
 	var shut atomic.Bool
 	go func() {

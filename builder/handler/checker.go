@@ -146,7 +146,7 @@ func (c *checker) reportAt(f *file, offset int, message string) {
 	c.findings = append(c.findings, finding{file: f, line: line, column: column, message: message})
 }
 
-// place formats pos as in a diagnostic.
+// place formats pos like the position of a diagnostic.
 func (f *file) place(pos token.Pos) string {
 	at := f.tokens.PositionFor(pos, false)
 	return f.Name + ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)

@@ -7,7 +7,8 @@
 // to embed, tests, go.mod and go.sum. In an archive, the content of a binary file is encoded as
 // base64, and its name has the prefix base64:. The handler is in the package at the top of the
 // archive. If that package does not declare Handler, exactly one other package of the module must
-// declare it, not counting packages that are imported by other packages.
+// declare it. A package that another package of the module imports is not considered, even if it
+// declares Handler.
 //
 // Errors that a parser cannot find are reported by the compiler. The unsafe package is allowed: a
 // function runs alone in its container, and the compiler does not execute what it compiles.
@@ -76,7 +77,7 @@ type Import struct {
 	// Path is the unquoted import path.
 	Path string
 
-	// Line and Column are the position of the path, as in a Diagnostic.
+	// Line and Column are the position of the path, with the same meaning as in Diagnostic.
 	Line, Column int
 }
 

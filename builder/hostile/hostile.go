@@ -45,7 +45,8 @@ const busy = "the machine is too busy to compile"
 //go:embed testdata
 var files embed.FS
 
-// Cases returns all cases, sorted by name, followed by the generated ones.
+// Cases returns the cases in testdata, sorted by name, followed by large cases, which are
+// generated.
 func Cases() ([]Case, error) {
 	entries, err := files.ReadDir("testdata")
 	if err != nil {

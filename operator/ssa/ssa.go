@@ -27,8 +27,9 @@ const noVersion = "1"
 // of that name exists. like is any object of the same type; Create does not change it.
 //
 // The apply sends a resource version that no object has; if the object does not exist, Kubernetes
-// does not compare versions. A create request would make the field manager the owner through an
-// update, including defaults, and a later apply could not remove fields.
+// does not compare versions. A create request would record its fields, including defaulted ones, in
+// managedFields with the operation Update. A later apply has the operation Apply, and could not
+// remove these fields.
 func Create(ctx context.Context, w client.Client, want Configuration, like client.Object, options ...client.PatchOption) (client.Object, error) {
 	return apply(ctx, w, want, like, "resourceVersion", noVersion, options)
 }

@@ -26,10 +26,10 @@ import (
 )
 
 // The replicas share the work by rendezvous hashing. Each pair of a key and a replica has a hash,
-// and the replica with the highest hash builds the key. The other replicas forward orders for the
-// key to it, or to the next one if it does not respond, and otherwise build themselves. As all
-// replicas know the same addresses, a key is built once. While they know different ones, it may be
-// built twice, with the same bytes.
+// and the replica with the highest hash builds the key. Another replica forwards orders for the key
+// to the replicas with higher hashes, the highest first, until one responds. If none responds, it
+// builds the key itself. As all replicas know the same addresses, a key is built once. While they
+// know different addresses, a key may be built twice, with the same bytes.
 //
 // Pods ask any replica, which asks all others for what it does not have. Binaries that are lost
 // with a replica are built again.
@@ -98,7 +98,7 @@ func (s *Service) replicas(ctx context.Context) (own string, others []string) {
 }
 
 // before returns the addresses of the replicas that precede this one for key, in order. While the
-// others do not know this replica, those are all others.
+// other replicas do not know this replica, before returns the addresses of all of them.
 func (s *Service) before(ctx context.Context, key string) []string {
 	own, others := s.replicas(ctx)
 	if own != "" {

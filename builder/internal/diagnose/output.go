@@ -66,8 +66,9 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 }
 
 // OutOfMemory reports whether a command that ended with err and wrote lines needed more memory than
-// it may use. If the builder limits the memory of the command, it returns false for a command that
-// another process has killed: in that case, the machine is out of memory, not the command.
+// it may use. If the builder limits the memory of the command, a SIGKILL that the builder did not
+// send does not count: it came from the kernel or from another process, because the machine is out
+// of memory, not the command.
 func OutOfMemory(r *sandbox.Result, err error, lines []string) bool {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
 		return strings.Contains(line, notStarted) // which does not depend on the program

@@ -42,7 +42,7 @@ type Function struct {
 	Modified time.Time
 
 	files []handler.File // files of the source
-	file  string         // file with the source, as in messages
+	file  string         // name in messages of the file with the source
 	dir   string         // directory of the files, "" if file contains them all
 
 	within string     // directory of the package in the module dir, "" if files are those of dir

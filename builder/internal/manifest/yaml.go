@@ -20,8 +20,8 @@ import (
 	"goless.io/builder/internal/yamlnode"
 )
 
-// readYAML returns the Functions in the documents of data. Unless others is nil, it adds the other
-// objects of goless.io to it.
+// readYAML returns the Functions in the documents of data. If others is not nil, readYAML appends
+// the other objects of goless.io to *others.
 func readYAML(file string, data []byte, others *[]*Object) (functions []*Function, notes []string, err error) {
 	lines := strings.Split(string(data), "\n")
 	if err := checkUTF8(file, data); err != nil {

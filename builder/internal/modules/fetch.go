@@ -84,8 +84,8 @@ func Fetch(ctx context.Context, t *toolchain.Toolchain, f FetchOptions) error {
 // resolve fetches the modules for the packages of the program. Usually the go.mod of the program is
 // complete: it requires the newer of the versions that the author and the runtime require. But a
 // newer version may need modules that neither of them lists, and a go.mod from before Go 1.17 lists
-// only direct requirements. Then the go command completes go.mod and go.sum. It must not do so
-// while no module provides an import, because it would search for one.
+// only direct requirements. Then the go command completes go.mod and go.sum. The go command must
+// not do so while no module provides an import, because it would search for such a module.
 func resolve(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work string) error {
 	complete := map[diagnose.Remedy][]string{
 		diagnose.CompleteGraph:    {"list", "-mod=mod", "-m", "all"},

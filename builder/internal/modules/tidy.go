@@ -22,9 +22,9 @@ import (
 
 // Tidy updates the go.mod and go.sum of the author's files in dir for their imports, like go mod
 // tidy. If the imports need a go.mod and there is none, it creates one for a module with this path.
-// If no required module provides an import, Tidy adds the version that the runtime requires, or
-// otherwise the latest. The error is a *handler.Error if no module provides an import. After an
-// error, dir must not be used.
+// If no required module provides an import, Tidy adds a module that does: in the version that the
+// runtime requires, or in the latest version if the runtime does not require the module. The error
+// is a *handler.Error if no module provides an import. After an error, dir must not be used.
 func Tidy(ctx context.Context, t *toolchain.Toolchain, dir, path string) error {
 	return edit(dir, path, func(work string, data []byte) error { return tidy(ctx, t, dir, work, data) })
 }
@@ -103,8 +103,8 @@ func tidy(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []
 	imported := importsOf(author)
 	importsRuntime := slices.ContainsFunc(imported, func(i handler.Import) bool { return strings.HasPrefix(i.Path+"/", program.RuntimeModule+"/") })
 	if importsRuntime {
-		// No proxy has the runtime, so go mod tidy uses its packages from a directory, without
-		// their imports.
+		// No proxy has the runtime, so go mod tidy reads its packages from a directory, without
+		// their content.
 		data, err = program.AddRuntime(data, filepath.Join(work, "runtime"))
 	}
 	if err == nil {

@@ -20,8 +20,8 @@ import (
 // requires the newer of the versions that the author and the runtime require. A workspace would do
 // that too, but:
 //
-//   - It disables lazy module loading: it also reads the go.mod files of the required modules,
-//     and a package that was moved from one module to another is then in both of them.
+//   - It disables lazy module loading: the go command also reads the go.mod files of the required
+//     modules, and then finds a package that was moved from one module to another in both modules.
 //   - It builds modules without a checksum.
 func (p *Program) join(files, author map[string][]byte) error {
 	mod, err := functionMod(files[path.Join(runtimeDir, "go.mod")])

@@ -77,8 +77,9 @@ type Override struct {
 	At handler.Import
 }
 
-// Overrides returns the overrides of the author's go.mod. If it replaces modules of the runtime, it
-// returns only those: requiring a newer version rarely causes problems.
+// Overrides returns the overrides of the author's go.mod. If the go.mod replaces modules of the
+// runtime, Overrides returns only these replacements, because a newer version that the go.mod
+// requires rarely causes problems.
 func (p *Program) Overrides() []Override {
 	if p.Source.GoMod == nil || len(p.Source.GoMod.Require) == 0 {
 		return nil

@@ -30,8 +30,9 @@ func RuntimeRequires(pkg string) (found module.Version, ok bool) {
 	return requiredFor(mod, pkg)
 }
 
-// AddRuntime adds the runtime to a go.mod. It writes the runtime's packages, without their imports,
-// to the directory dir, where the go command finds them.
+// AddRuntime adds the runtime to a go.mod. It writes the runtime's packages without their content
+// (only the package clauses) to the directory dir, and replaces the runtime with that directory in
+// the go.mod.
 func AddRuntime(data []byte, dir string) ([]byte, error) {
 	mod, err := modfile.Parse("go.mod", data, nil)
 	if err != nil {

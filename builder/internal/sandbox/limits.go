@@ -14,10 +14,10 @@ import (
 //	files without a name         none                  each process, by seccomp    TestHiddenFiles
 //	permissions, owners, times   none                  each process, by seccomp    TestAttributes
 //	extended attributes          none                  each process, by seccomp    TestAttributes
-//	events of files              none                  each process, by seccomp    TestWatch
+//	watching files (inotify)     none                  each process, by seccomp    TestWatch
 //	process groups, sessions     those of Run          each process, by seccomp    TestNothingOutlivesACommand
 //	other processes              none                  each process, by seccomp    TestOtherProcesses
-//	memory outside of processes  none                  each process, by seccomp    TestUnownedMemory, TestSharedMemory
+//	memfd, IPC, shared memory    none                  each process, by seccomp    TestUnownedMemory, TestSharedMemory
 //	memory                       Policy.Memory         each process, by rlimit     TestMemoryOfEach
 //	memory                       Policy.Memory         all processes together      TestMemoryOfAll, TestUsageWithoutLeader
 //	size of a file               MaxFileSize           each process, by rlimit     TestSandbox

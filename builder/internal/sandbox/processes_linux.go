@@ -119,7 +119,7 @@ func awaitEnd(group int) error {
 }
 
 // reap waits for the processes of a group that have ended. If this process is PID 1 of a container,
-// it has inherited them, and they would otherwise stay zombies.
+// it has inherited these processes, which would otherwise stay zombies.
 func reap(group int) {
 	for {
 		if id, err := syscall.Wait4(-group, nil, syscall.WNOHANG, nil); id <= 0 && !errors.Is(err, syscall.EINTR) {

@@ -249,7 +249,7 @@ func (c *fieldChecker) checkText(s *schema, path string, text *yaml.Node) {
 // YAML 1.1.
 var oldBools = regexp.MustCompile(`^([yY]|[yY]es|YES|[oO]n|ON|[nN]|[nN]o|NO|[oO]ff|OFF)$`)
 
-// kindOf returns the type of a value as in a schema, or null.
+// kindOf returns the name that a schema uses for the type of a value, such as "string", or "null".
 func kindOf(value *yaml.Node) string {
 	switch {
 	case value.Kind == yaml.MappingNode:

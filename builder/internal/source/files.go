@@ -26,7 +26,7 @@ import (
 
 // A collection collects the files of a directory that belong to a source.
 type collection struct {
-	dir      string // as in messages
+	dir      string // path of the directory
 	root     *os.Root
 	files    []handler.File
 	notes    []string        // about files that were left out
@@ -51,7 +51,7 @@ func collect(dir string, read func(*collection) (*Source, error)) (*Source, []st
 	return f, c.notes, err
 }
 
-// at returns the path of a file as in messages.
+// at returns the path of a file for messages.
 func (c *collection) at(name string) string { return InDir(c.dir, name) }
 
 func (c *collection) note(name, message string) {

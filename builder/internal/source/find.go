@@ -62,8 +62,8 @@ func relative(root, dir string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// InDir returns the path of a file in dir. If dir is outside the working directory, the path is
-// relative to the working directory.
+// InDir joins dir and the slash-separated name of a file. If the result begins with .., InDir
+// returns the shortest relative path to the same file.
 func InDir(dir, name string) string {
 	joined := filepath.Join(dir, filepath.FromSlash(name))
 	if strings.HasPrefix(joined, "..") {

@@ -35,7 +35,8 @@ type Source struct {
 	// Files are the files of the source, each with its line in Text.
 	Files []handler.File
 
-	// File is the file or directory, as in messages.
+	// File is the name of the file or directory in messages: its path, or StdinName for standard
+	// input.
 	File string
 
 	// Dir is the directory of the Files. It is empty if File contains them all.
@@ -60,9 +61,9 @@ func ReadDir(dir string) (*Source, []string, error) {
 	return readPackage(root, dir, "")
 }
 
-// ReadFile returns the Source that is the content data of a whole file: the one at path, whose name in
-// messages is name. If a Go file imports packages
-// outside the standard library, the source includes the files of its module that it needs.
+// ReadFile returns the Source in a file. path is the path of the file, name its name in messages,
+// and data its content. If a Go file imports packages outside the standard library, the Source
+// includes the files of its module that it needs.
 func ReadFile(path, name string, data []byte) (*Source, []string, error) {
 	f := &Source{
 		Name:  functionName(path),
@@ -84,8 +85,9 @@ func ReadFile(path, name string, data []byte) (*Source, []string, error) {
 	return inModule, notes, err
 }
 
-// Load reads the file path, or stdin if path is Stdin, and returns its name as in messages. The error
-// is a *handler.Error if the content has the wrong encoding.
+// Load reads the file path, or stdin if path is Stdin, and returns its content and its name in
+// messages: path, or StdinName for standard input. The error is a *handler.Error if the content has
+// the wrong encoding.
 func Load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	name = path
 	if path == Stdin {

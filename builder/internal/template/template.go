@@ -1,5 +1,5 @@
-// Package template contains the templates of builder new. Each is a package below this one, so that
-// it compiles and its tests run with those of the builder.
+// Package template contains the templates of builder new. Each template is a package in a
+// subdirectory, so that the template is compiled and tested with the builder.
 package template
 
 import (

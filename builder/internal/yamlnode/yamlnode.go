@@ -3,8 +3,9 @@ package yamlnode
 
 import "go.yaml.in/yaml/v3"
 
-// Field returns a value of a mapping, or an empty node. It follows aliases. It ignores merge keys,
-// because an anchor is not valid in the next document of a file.
+// Field returns a value of a mapping, or an empty node. It follows aliases. It ignores merge keys
+// (<<): an anchor is valid only within its document, and a document usually contains a single
+// Function, which has nothing to merge.
 func Field(mapping *yaml.Node, name string) *yaml.Node {
 	mapping = Resolved(mapping)
 	if mapping.Kind == yaml.MappingNode {

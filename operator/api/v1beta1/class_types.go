@@ -31,7 +31,7 @@ const (
 	ReasonClassRolloutFailed = "RolloutFailed"
 )
 
-// FunctionClass contains the settings of the cluster administrator for the pods of functions:
+// FunctionClass contains what the cluster administrator configures for the pods of functions:
 // nodes, user, registries and resources. A Function selects a class with spec.className.
 //
 // A class with the annotation functionclass.goless.io/is-default-class: "true" is a default class.
@@ -43,6 +43,9 @@ const (
 // same time, at least one and at most 20. A function that cannot be updated delays the others for
 // 10 minutes. A function whose pods do not become ready delays them for its
 // progressDeadlineSeconds. The condition Ready of the class reports both.
+//
+// The cluster settings, such as the setting "podUser", are in the ConfigMap goless-operator in the
+// namespace of the operator; docs/settings.md describes them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=goless
@@ -87,9 +90,9 @@ type FunctionClassSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// tolerations are the node taints that the pods tolerate. Maximum: 32. A toleration of the taint
-	// node.kubernetes.io/not-ready or node.kubernetes.io/unreachable with the effect NoExecute
-	// replaces the setting lostNodeTimeout for that taint.
+	// tolerations are the node taints that the pods tolerate. Maximum: 32. A toleration of the
+	// taint node.kubernetes.io/not-ready or node.kubernetes.io/unreachable with the effect
+	// NoExecute replaces the setting "lostNodeTimeout" for that taint.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -120,7 +123,7 @@ type FunctionClassSpec struct {
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 
 	// podUser sets the user and the groups of the pods. With {} the cluster assigns them, as
-	// restricted-v2 of OpenShift requires. Default: the setting podUser.
+	// restricted-v2 of OpenShift requires. Default: the setting "podUser".
 	// +optional
 	PodUser *PodUser `json:"podUser,omitempty"`
 
@@ -181,8 +184,8 @@ type PodUser struct {
 
 // ClassBuild configures how the sources of the functions of a class are compiled.
 type ClassBuild struct {
-	// strategy is the default of spec.build.strategy of a Function. Default: the cluster setting
-	// build.strategy.
+	// strategy is the default of spec.build.strategy of a Function. Default: the setting
+	// "build.strategy".
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 
@@ -196,8 +199,8 @@ type ClassBuild struct {
 	// +optional
 	MaxResources Amounts `json:"maxResources,omitzero"`
 
-	// modules configures where the modules of a go.mod come from. It replaces all of build.modules
-	// in the cluster settings. The values are visible to anyone who can view pods: do not put
+	// modules configures where the modules of a go.mod come from. It replaces the setting
+	// "build.modules" completely. The values are visible to anyone who can view pods: do not put
 	// passwords into them.
 	// +optional
 	Modules *Modules `json:"modules,omitempty"`

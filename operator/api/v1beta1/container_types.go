@@ -48,8 +48,8 @@ type EnvVarSource struct {
 
 	// secretKeyRef selects a key of a Secret in the namespace of the Function. A change of the
 	// value reaches only new pods; to replace the running pods, run "kubectl rollout restart
-	// deployment/NAME" with the name of the Function. With the setting watchSecrets, a change of
-	// the value triggers a rollout.
+	// deployment/NAME" with the name of the Function. If the setting "watchSecrets" is true, a
+	// change of the value triggers a rollout.
 	// +optional
 	SecretKeyRef *KeyRef `json:"secretKeyRef,omitempty"`
 
@@ -105,7 +105,7 @@ type EnvFromSource struct {
 
 	// secretRef selects a Secret in the namespace of the Function. A change reaches only new pods;
 	// to replace the running pods, run "kubectl rollout restart deployment/NAME" with the name of
-	// the Function. With the setting watchSecrets, a change triggers a rollout.
+	// the Function. If the setting "watchSecrets" is true, a change triggers a rollout.
 	// +optional
 	SecretRef *ObjectRef `json:"secretRef,omitempty"`
 }
@@ -221,17 +221,17 @@ type BuildSpec struct {
 	//   - requests: cpu 50m, memory 128Mi, ephemeral-storage 64Mi
 	//   - limits: cpu 2, memory 768Mi, ephemeral-storage 1Gi
 	//
-	// The cluster has a maximum for each resource (setting build.maxResources, default 4 cpu, 4Gi
-	// of memory and 4Gi of ephemeral-storage). Admission rejects a larger amount; a stored one is
-	// reduced to the maximum and reported in the status.
+	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
+	// ephemeral-storage (see the setting "build.maxResources"). Admission rejects a larger amount;
+	// a stored one is reduced to the maximum and reported in the status.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
 	// timeout is the maximum duration of a build, including the download of modules. Default: the
-	// setting build.timeout or, if that is not set, 1m, or 5m if the builder image has no build
-	// cache. Range: 1s to 1h. The cluster has a maximum (setting build.maxTimeout, default 10m).
-	// Admission rejects a longer timeout; a stored one is reduced to the maximum and reported in
-	// the status.
+	// setting "build.timeout". If that is not set: 1m, or 5m if the builder image has no build
+	// cache. Range: 1s to 1h. The cluster has a maximum, by default 10m (see the setting
+	// "build.maxTimeout"). Admission rejects a longer timeout; a stored one is reduced to the
+	// maximum and reported in the status.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

@@ -27,6 +27,9 @@ const (
 // Permission to create Functions in a namespace implies permission to run code in that namespace
 // and to read its Secrets and ConfigMaps.
 //
+// The cluster settings, such as the setting "namespaces", are in the ConfigMap goless-operator in
+// the namespace of the operator; docs/settings.md describes them.
+//
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=fn,categories=goless
 // +kubebuilder:subresource:status
@@ -103,8 +106,8 @@ type FunctionSpec struct {
 	// limits of the pods. "kubectl get functionclasses" lists the classes. Default: the default
 	// class of the namespace, if one exists. If the class does not exist or does not select the
 	// namespace, the Function is invalid: the running pods keep serving, and no change takes
-	// effect. Leave className out if the operator is restricted to some namespaces (setting
-	// namespaces).
+	// effect. Leave className out if the operator is restricted to some namespaces (see the setting
+	// "namespaces").
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
@@ -131,8 +134,8 @@ type FunctionSpec struct {
 	// its Service. "kubectl scale" and a HorizontalPodAutoscaler of the Function set this field. If
 	// scaling is set, 0 stops the function and other values are ignored.
 	//
-	// The cluster has a maximum (setting function.maxReplicas, default 100). Admission rejects a
-	// larger number; a stored one is reduced to the maximum and reported in the status.
+	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
+	// rejects a larger number; a stored one is reduced to the maximum and reported in the status.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -145,11 +148,13 @@ type FunctionSpec struct {
 
 	// env is the list of environment variables of the function, as in a container. Maximum: 256.
 	// The build does not receive them. A change triggers a rollout. So does a change of a value in
-	// a referenced ConfigMap, at most once every 10 seconds (setting referencePause).
+	// a referenced ConfigMap, at most once every 10 seconds (see the setting "referencePause").
 	//
-	// Do not set DRAIN_TIMEOUT; use drainSeconds. If env sets DRAIN_DELAY or DRAIN_TIMEOUT, a
-	// terminating pod that does not exit is killed only after one hour, or after two hours if env
-	// sets both.
+	// Do not set DRAIN_TIMEOUT; use drainSeconds. DRAIN_DELAY is the time for which a terminating
+	// pod still accepts requests, by default 15 seconds (see the setting "endpointPropagation").
+	// The operator does not evaluate these variables and assumes one hour for each that env sets: a
+	// terminating pod that does not exit is then killed only after more than one hour, or more than
+	// two hours if env sets both.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -189,10 +194,10 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// serviceAccountToken mounts a token of serviceAccountName, which is required, at
-	// /var/run/secrets/kubernetes.io/serviceaccount/token. The files ca.crt (the certificates of
-	// the Kubernetes API) and namespace are in the same directory. The build does not receive the
-	// token. Default: none.
+	// serviceAccountToken mounts a token of the ServiceAccount at
+	// /var/run/secrets/kubernetes.io/serviceaccount/token. It requires serviceAccountName. The
+	// files ca.crt (the certificates of the Kubernetes API) and namespace are in the same
+	// directory. The build does not receive the token. Default: none.
 	// +optional
 	ServiceAccountToken *ServiceAccountToken `json:"serviceAccountToken,omitempty"`
 
@@ -202,9 +207,9 @@ type FunctionSpec struct {
 	//   - limits: memory 256Mi, ephemeral-storage 1Gi; cpu has no limit unless a maximum is
 	//     configured for it
 	//
-	// The cluster has a maximum for each resource (setting function.maxResources, default 4 cpu,
-	// 4Gi of memory and 4Gi of ephemeral-storage). Admission rejects a larger amount; a stored one
-	// is reduced to the maximum and reported in the status.
+	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
+	// ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger
+	// amount; a stored one is reduced to the maximum and reported in the status.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
@@ -230,9 +235,9 @@ type FunctionSpec struct {
 	// drainSeconds is the number of seconds that a terminating pod gives its running requests to
 	// finish. Default: timeout, but at least 20. Range: 0 to 3600.
 	//
-	// The period begins 15 seconds (setting endpointPropagation) after the pod begins to terminate,
-	// because new requests can arrive until then. The pod is killed 5 seconds after the period.
-	// drainSeconds cannot be combined with the variable DRAIN_TIMEOUT in env.
+	// The period begins 15 seconds (see the setting "endpointPropagation") after the pod begins to
+	// terminate, because new requests can arrive until then. The pod is killed 5 seconds after the
+	// period. drainSeconds cannot be combined with the variable DRAIN_TIMEOUT in env.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600

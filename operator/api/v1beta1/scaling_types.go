@@ -61,17 +61,17 @@ type Scaling struct {
 	// not be less than min. If it is greater than both min and 1, a HorizontalPodAutoscaler sets
 	// the number of replicas by cpu usage, which requires a metrics server in the cluster.
 	//
-	// The cluster has a maximum (setting function.maxReplicas, default 100). Admission rejects a
-	// larger number; a stored one is reduced to the maximum and reported in the status.
+	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
+	// rejects a larger number; a stored one is reduced to the maximum and reported in the status.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Max *int32 `json:"max,omitempty"`
 
 	// cpu is the target for the average cpu usage of a replica, in cores, such as 500m for half a
 	// core. Above it, replicas are added, up to max. Default: 500m, or half of resources.limits.cpu
-	// if that is less, so that the replicas have spare capacity for the half minute until the next
-	// one serves. It must be greater than 0 and less than resources.limits.cpu. It does not depend
-	// on resources.requests.
+	// if that is less. The cpu above the target is spare capacity until an additional replica
+	// serves, which takes about half a minute. The target must be greater than 0 and less than
+	// resources.limits.cpu. It does not depend on resources.requests.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$') && string(self).matches('[1-9]')",message="cpu must be more than 0 cores, with an optional unit, such as 2 or 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`

@@ -26,8 +26,9 @@ type Outcome struct {
 	// Err is the reason why an object could not be applied. The reconcile is retried.
 	Err error
 
-	// Deployment is the Function's own; nil if there is none. If it existed before the apply, it is
-	// the version in the Snapshot, which is consistent with its ReplicaSets and pods.
+	// Deployment is the Function's own Deployment; nil if there is none. If the Deployment existed
+	// before the apply, this is the version in the Snapshot, which is consistent with the
+	// ReplicaSets and pods in the Snapshot.
 	Deployment *appsv1.Deployment
 
 	// Service is the Function's own after the apply; nil if there is none.

@@ -22,8 +22,8 @@ import (
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Register adds the controller of FunctionClasses to the manager. It also adds watches to
-// functionController. With them, a Function is reconciled when its class or the labels of its
-// namespace change, and when a staged rollout admits it.
+// functionController, which then reconciles a Function when its class or the labels of its
+// namespace change, and when a staged rollout admits the Function.
 func (c *Classes) Register(mgr manager.Manager, functionController *builder.Builder) error {
 	if c.disabled {
 		return nil

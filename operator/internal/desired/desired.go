@@ -1,6 +1,7 @@
 // Package desired returns the desired objects of a Function as apply configurations, and defines
 // the names and labels that connect them. Its functions are pure: they do not read from the
-// cluster. Package plan decides which of several templates a Deployment has.
+// cluster. Package plan decides whether a Deployment gets a new pod template or keeps its current
+// one (see KeepTemplate).
 package desired
 
 import (

@@ -70,7 +70,7 @@ type Reconciler struct {
 	// Namespace is the namespace of the operator and of the build service.
 	Namespace string
 
-	// BuildService is the URL of the build service. Default: build.URL.
+	// BuildService is the URL of the build service. Default: buildclient.URL(Namespace).
 	BuildService string
 
 	observer *observe.Observer

@@ -103,8 +103,9 @@ func (s *Snapshot) running(sets []appsv1.ReplicaSet, pods []corev1.Pod) {
 	}
 }
 
-// Revision returns the Function with the summary of the source of one of its revisions. It returns
-// nil if no ConfigMap contains that source, or if the revision is empty.
+// Revision returns fn as it would be with the source of the given revision: fn itself for the
+// latest revision, otherwise a copy with the summary of that source. It returns nil if no ConfigMap
+// contains that source, or if the revision is empty.
 func (s *Snapshot) Revision(fn *v1beta1.Function, revision string) *v1beta1.Function {
 	if revision == desired.LatestRevision(fn) {
 		return fn

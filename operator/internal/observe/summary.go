@@ -12,8 +12,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// Summarize replaces each value of a ConfigMap with its summary, as in the cache. It does not
-// change a ConfigMap that has been summarized.
+// Summarize replaces each value of a ConfigMap with its summary. The cache contains ConfigMaps in
+// this form. Summarize does not change a ConfigMap that has been summarized.
 func Summarize(c *corev1.ConfigMap) {
 	c.BinaryData = nil
 	for name, value := range c.Data {

@@ -68,9 +68,10 @@ func built(fn *v1beta1.Function) bool {
 }
 
 // frozenTemplate returns the Deployment of a Function whose source has not compiled: want with the
-// current pod template. If another client has changed that template, it is built from the revision
-// that serves. If its pods can no longer fetch their images or their binary, it is built from the
-// same revision with new ones. Neither is possible if the source of that revision is lost.
+// current pod template. If another client has changed that template, the result is the Deployment
+// for the revision that serves. If the pods can no longer fetch their images or their binary, the
+// result has a new template for their revision, with images and a binary that can be fetched.
+// Neither is possible if the source of that revision is lost.
 func (p *planner) frozenTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	frozen, intact := desired.KeepTemplate(want, p.seen.OwnedFields)
 	if !intact {

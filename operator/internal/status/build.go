@@ -32,9 +32,9 @@ func (o outcome) failed() bool {
 func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.ReasonBuildFailed }
 
 // builtOutcome returns the outcome for the Built condition. One success is sufficient, because
-// every replica compiles and equal sources have equal results. Its message is kept, unless it had
-// no report because the cache contained the complete Deployment before its pods. A failure is kept
-// until the next attempt.
+// every replica compiles and equal sources have equal results. The message of a success is kept,
+// unless there was no report, which happens if the cache contained the complete Deployment before
+// its pods. A failure is kept until the next attempt.
 func (v *view) builtOutcome() outcome {
 	attempts, before := v.attempts(), outcome{}
 	if v.fn.Status.LatestRevision == v.revision {

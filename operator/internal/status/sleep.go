@@ -105,8 +105,8 @@ func (v *view) lacks() []validation.Problem {
 }
 
 // lacksReplicas reports whether a ready Function does not have the desired number of replicas. A
-// function that falls asleep or wakes does not count, because it does so often and no user waits
-// for it, unless something prevents its pod from serving.
+// function that falls asleep or wakes counts only if something prevents its pod from serving:
+// falling asleep and waking happen often, and no user waits for them.
 func (v *view) lacksReplicas() bool {
 	if v.fn.MaySleep() && v.want() == 0 {
 		return false // its last pods are terminating

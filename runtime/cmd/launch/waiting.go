@@ -73,7 +73,7 @@ func endsWithin(ended <-chan struct{}, d time.Duration) bool {
 }
 
 // serveProbes answers probes until the listener's deadline is set. An http.Server is not used,
-// because it may close a connection that it has just accepted when it shuts down.
+// because during its shutdown it may close a connection that it has just accepted.
 func (b *binary) serveProbes(admin *net.TCPListener, work *sync.WaitGroup) {
 	for {
 		connection, err := admin.Accept()

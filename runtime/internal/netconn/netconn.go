@@ -256,8 +256,8 @@ func (c *Conn) CloseWrite() error {
 // immediately with unread data, the client might not receive the response.
 const linger = 500 * time.Millisecond
 
-// WriteFinalAndClose writes the last response to the connection and closes it after linger.
-// Later writes fail.
+// WriteFinalAndClose writes the last response to the connection and closes the connection 500
+// milliseconds later. Later writes fail.
 func (c *Conn) WriteFinalAndClose(answer []byte) {
 	if c.answered.Swap(true) {
 		return

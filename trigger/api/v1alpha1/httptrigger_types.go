@@ -29,8 +29,9 @@ const (
 // trigger.
 //
 // The annotation goless.io/hostnames of the namespace lists the hostnames that its triggers may
-// use. If two triggers may use the same hostname with the same path, only the older one is ready.
-// Both are ready if they are in the same namespace and different proxies serve them:
+// use. If two triggers list the same hostname and have the same path, and both are allowed to use
+// their hostnames, only the older one is ready. As an exception, both are ready if they are in the
+// same namespace and different proxies serve them:
 //   - One trigger has parentRefs and the other has none.
 //   - Both have an ingressClassName, and the two differ.
 //

@@ -72,14 +72,14 @@ type KafkaTriggerSpec struct {
 	Topic string `json:"topic"`
 
 	// consumerGroup is the name of the consumer group. Default: goless_NAMESPACE_NAME of the
-	// trigger. The default of earlier releases, goless-NAMESPACE-NAME, is used instead if only that
-	// group has committed offsets for the topic, or if the trigger is authorized to read that group
-	// but not the other. If triggers in several clusters use the same brokers, set a different
-	// group name in each cluster. Maximum: 255 characters.
+	// trigger. The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead if
+	// only that group has committed offsets for the topic, or if the trigger is authorized to read
+	// that group but not the other. If triggers in several clusters use the same brokers, set a
+	// different group name in each cluster. Maximum: 255 characters.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
-	// not deleted with the trigger. Other clients may be members of the group, with the assignment
-	// strategy range, roundrobin or cooperative-sticky. Such clients receive a part of the
+	// not deleted with the trigger. Other clients can also be members of the group, if they use the
+	// assignment strategy range, roundrobin or cooperative-sticky. They receive a part of the
 	// partitions.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -102,7 +102,7 @@ type KafkaTriggerSpec struct {
 	DeadLetter string `json:"deadLetter,omitempty"`
 
 	// authentication is how the trigger authenticates to the brokers, with SASL. Default: none; a
-	// client certificate in tls.secretName may identify the trigger.
+	// client certificate in tls.secretName can identify the trigger instead.
 	// +optional
 	Authentication *KafkaAuthentication `json:"authentication,omitempty"`
 
@@ -186,9 +186,9 @@ func (t *KafkaTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
 func (t *KafkaTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.StreamTriggerStatus }
 
 // GroupNames returns the name of the consumer group. If the name is the default, it also returns
-// the default name of earlier releases, which is kept if that group has committed offsets. Two
-// triggers can have the same former name, because the names of namespaces and triggers can contain
-// '-'; they cannot contain '_'.
+// the default name of earlier releases of Goless, which is kept if that group has committed
+// offsets. Two triggers can have the same former name, because the names of namespaces and triggers
+// can contain '-'; they cannot contain '_'.
 func (t *KafkaTrigger) GroupNames() (name, former string) {
 	if t.Spec.ConsumerGroup != "" {
 		return t.Spec.ConsumerGroup, ""

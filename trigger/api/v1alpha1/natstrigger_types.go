@@ -10,8 +10,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // dead-letter subject or dropped. Messages of the same subject are delivered one after the other.
 //
 // Without spec.stream, messages are delivered at most once. Messages are lost if they arrive while
-// the pod is not running, if they still wait when the pod terminates, or if they arrive while more
-// than 32 MiB are waiting.
+// the pod is not running, if they still wait when the pod terminates, or if they arrive while the
+// pod already holds about 64 MiB of messages.
 //
 // A message is sent as a CloudEvent of type io.goless.nats.message, over HTTP in binary content
 // mode:
@@ -82,7 +82,7 @@ type NATSTriggerSpec struct {
 	// consumer is the name of the durable consumer of the stream, or of the queue group if stream
 	// is not set. Default: goless_NAMESPACE_NAME of the trigger. If stream is set and no consumer
 	// of that name exists, an existing consumer goless-NAMESPACE-NAME (the default of earlier
-	// releases) is used instead, unless it belongs to another trigger.
+	// releases of Goless) is used instead, unless it belongs to another trigger.
 	//
 	// A consumer that does not exist is created and begins with the first message of the stream. It
 	// is not deleted with the trigger. A consumer of another owner is used unchanged and must:
@@ -199,7 +199,7 @@ func (t *NATSTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.Str
 
 // ConsumerName returns the name of the durable consumer or of the queue group. The separator cannot
 // occur in the name of a namespace or a trigger, so no two triggers have the same default. The
-// consumer pod derives the default of earlier releases from this name.
+// consumer pod derives the default of earlier releases of Goless from this name.
 func (t *NATSTrigger) ConsumerName() string {
 	if t.Spec.Consumer != "" {
 		return t.Spec.Consumer

@@ -36,9 +36,12 @@ const (
 	// port 9090. Delivered is Unknown.
 	ReasonConsumerNotReachable = "ConsumerNotReachable"
 
-	// ReasonBlocked means that later events wait for an event that is not delivered: either its
-	// attempts are exhausted and it is retried about once a minute until the function accepts it,
-	// or the function has not received it for a minute because it does not respond or is busy.
+	// ReasonBlocked means that later events wait for an event that is not delivered, for one of
+	// these reasons:
+	//   - The attempts to deliver the event are exhausted. It is retried about once a minute until
+	//     the function accepts it.
+	//   - The function has not received the event for a minute, because the function does not
+	//     respond or is busy.
 	ReasonBlocked = "Blocked"
 
 	// ReasonDeadLetterFailed means that an event cannot be written to the dead-letter topic or

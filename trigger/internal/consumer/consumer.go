@@ -50,8 +50,8 @@ type Kind[T v1alpha1.StreamTrigger] struct {
 // Seen is the observed state of a trigger.
 type Seen struct {
 	Function     v1beta1.Function
-	Deployment   *appsv1.Deployment // with the name of the Deployment of the trigger, whoever owns it
-	Former       *appsv1.Deployment // with the name of the trigger, as created by earlier versions; whoever owns it
+	Deployment   *appsv1.Deployment // with the name of the Deployment of the trigger, regardless of its owner
+	Former       *appsv1.Deployment // with the name of the trigger, as created by earlier releases of Goless; regardless of its owner
 	Service      *corev1.Service
 	ScaledObject *unstructured.Unstructured // nil without KEDA
 	Scalers      []v1alpha1.StreamTrigger   // those with spec.scale of the same Function, if this trigger has it
@@ -98,10 +98,10 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 // the pods, if they should exist. If the spec is invalid, the Deployment is not changed. Without a
 // Function, the Deployment has no pod.
 //
-// A Deployment of an earlier version is replaced in the manner of a Recreate rollout: the new
-// Deployment has no replicas until the former Deployment and its pods are deleted, so that two
-// consumers never deliver concurrently. The former Deployment keeps consuming while the new one
-// cannot be created.
+// Earlier releases of Goless gave the Deployment the name of the trigger. Such a Deployment is
+// replaced as in a Recreate rollout: the new Deployment has no replicas until the former Deployment
+// and its pods are deleted, so that two consumers never deliver concurrently. The former Deployment
+// keeps consuming while the new one cannot be created.
 func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	program, err := k.Program(t)
 	if err := cmp.Or[error](err, t.CommonSpec().Resources.Validate(field.NewPath("spec", "resources")).ToAggregate()); err != nil {

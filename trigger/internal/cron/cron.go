@@ -37,7 +37,7 @@ type Kind struct {
 type Seen struct {
 	Time     time.Time
 	Function v1beta1.Function
-	CronJob  *batchv1.CronJob // with the name of the trigger, whoever owns it
+	CronJob  *batchv1.CronJob // with the name of the trigger, regardless of its owner
 	Jobs     []batchv1.Job    // of the CronJob
 	Pods     []corev1.Pod     // of the Jobs
 

@@ -81,8 +81,8 @@ func late(t *v1alpha1.CronTrigger, seen Seen) (missed string, again time.Duratio
 }
 
 // lastEnded returns the Job with the latest scheduled time that has an outcome, and the outcome. It
-// returns nil if the status already reports it or a later one. It stores in the status what would
-// be lost when the Jobs are deleted.
+// returns nil if the status already reports that outcome or a later one. It also stores in the
+// status what would be lost when the Jobs are deleted.
 func lastEnded(t *v1alpha1.CronTrigger, seen Seen) (last *batchv1.Job, how *outcome) {
 	for i := range seen.Jobs {
 		job := &seen.Jobs[i]

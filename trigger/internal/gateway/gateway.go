@@ -45,8 +45,8 @@ type Seen struct {
 	// competing triggers, by namespace.
 	Patterns map[string][]string
 
-	// Route and Ingress have the name of the trigger, whoever owns them. Route is nil if the
-	// Gateway API is not installed.
+	// Route and Ingress have the name of the trigger, regardless of their owner. Route is nil if
+	// the Gateway API is not installed.
 	Route   *gatewayv1.HTTPRoute
 	Ingress *networkingv1.Ingress
 }
@@ -83,9 +83,10 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error
 	return seen, nil
 }
 
-// Plan decides which objects should exist. If the trigger may not use a hostname, none should, so
-// that a hostname that was withdrawn is no longer served. A trigger that changes from an Ingress to
-// an HTTPRoute, or back, keeps the former object until the new one can serve.
+// Plan decides which objects should exist. If the trigger may not use one of its hostnames, no
+// object should exist, so that a hostname that was withdrawn is no longer served. A trigger that
+// changes from an Ingress to an HTTPRoute, or back, keeps the former object until the new one can
+// serve.
 func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 	gone := []apply.Change{apply.Gone(seen.Ingress)}
 	if seen.Route != nil {

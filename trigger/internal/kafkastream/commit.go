@@ -53,9 +53,9 @@ func (m *member) commitLoop(ctx context.Context) {
 	}
 }
 
-// commit commits the deliveries of some partitions. Commits run one at a time. Each calls of and
-// reads the offsets when it begins, so that an older offset never overwrites a newer one or one of
-// another member.
+// commit commits the deliveries of some partitions. Commits run one at a time. Each commit gets its
+// partitions from of and reads their offsets when it begins, so that it never overwrites a newer
+// offset, or an offset of another member, with an older one.
 func (m *member) commit(ctx context.Context, of func() []*partition) error {
 	m.committing.Lock()
 	defer m.committing.Unlock()

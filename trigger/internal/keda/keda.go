@@ -70,8 +70,8 @@ func (*ScaledObject) IsApplyConfiguration() {}
 // GetKind returns ScaledObject.
 func (s *ScaledObject) GetKind() *string { return s.Kind }
 
-// Extract returns the fields of an object that this package applies, with the given labels, whoever
-// has set them.
+// Extract returns the fields of an object that this package applies, regardless of which client set
+// them. Of the labels, it returns only those with the given keys.
 func Extract(object *unstructured.Unstructured, labels ...string) (*ScaledObject, error) {
 	spec, _, err := unstructured.NestedMap(object.Object, "spec")
 	if err != nil {

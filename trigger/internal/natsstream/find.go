@@ -16,9 +16,9 @@ import (
 // the trigger.
 const ownerKey = "goless.io/trigger"
 
-// find sets the consumer of the session. It creates the consumer if it does not exist, beginning
-// with the first message of the stream, and updates one that the trigger has created. A consumer of
-// another owner must be usable.
+// find sets the consumer of the session. If no such consumer exists, find creates one that begins
+// with the first message of the stream. It updates a consumer that the trigger has created. A
+// consumer of another owner must be usable.
 func (s *session) find(ctx context.Context, durable string, js jetstream.JetStream) error {
 	have, err := s.look(ctx, durable, js)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -60,9 +60,9 @@ func (s *session) look(ctx context.Context, durable string, js jetstream.JetStre
 	return have, err
 }
 
-// earlier returns the consumer with the default name of earlier releases, goless-NAMESPACE-NAME,
-// unless it belongs to another trigger: the triggers shop/eu-orders and shop-eu/orders had the same
-// name. missing is the error if there is no such consumer.
+// earlier returns the consumer with the default name of earlier releases of Goless,
+// goless-NAMESPACE-NAME, unless it belongs to another trigger: the triggers shop/eu-orders and
+// shop-eu/orders had the same name. missing is the error if there is no such consumer.
 func (s *session) earlier(ctx context.Context, durable string, js jetstream.JetStream, missing error) (jetstream.Consumer, error) {
 	if !strings.HasPrefix(durable, "goless_") {
 		return nil, missing

@@ -72,8 +72,8 @@ func (m *message) ownHeader() nats.Header {
 
 // DeadLetter publishes the message to the dead-letter subject, with headers for its origin and the
 // reason, and waits for the acknowledgement of a stream. The stream removes duplicates by message
-// ID. If the message is too large with those headers, it is published without its data, and if that
-// is too large, also without its own headers.
+// ID. A message that is too large with these headers is published without its data and, if
+// necessary, without its own headers.
 func (m *message) DeadLetter(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -29,7 +29,9 @@ type Pod struct {
 	// still serve.
 	Terminating bool
 	Ready       bool
-	ReadySince  time.Time // LastTransitionTime of the Ready condition; in seconds, from the clock of the node
+	// ReadySince is the LastTransitionTime of the condition Ready: a time on the clock of the node,
+	// with a resolution of one second.
+	ReadySince time.Time
 	// Broken is the reason why a container of the pod cannot start, such as a missing Secret. It is
 	// empty if there is no such reason.
 	Broken string
