@@ -6,7 +6,8 @@
 //	sbom functions PLAN >BILL          SBOM of the modules that every function is linked with
 //	sbom image BILL [PLAN] >COMPLETED  SBOM written by ko, completed with what ko omits
 //
-// PLAN is the file plan.json that the command kodata writes. The time in an SBOM is SOURCE_DATE_EPOCH, so that equal programs have equal SBOMs.
+// PLAN is the file plan.json that the command kodata writes. The time in an SBOM is
+// SOURCE_DATE_EPOCH, so that equal programs have equal SBOMs.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Package manifest reads Functions from YAML or from a source without YAML, and writes them. It
-// translates positions in a source to positions in the input, and computes the changes to the input
-// for a changed source.
+// Package manifest reads Functions from a file, a directory or standard input: from YAML, or from
+// a source without YAML. It formats the YAML of a Function, translates positions in a source to
+// positions in the input, and computes the changes to the input for a changed source. It writes no
+// files.
 package manifest
 
 import (
@@ -54,8 +55,8 @@ type Function struct {
 	compile sync.Once      // initializes mention
 }
 
-// Read returns the Functions in the file or directory path, or in stdin if path is source.Stdin, and notes
-// for the user about what it has left out. The error is a *handler.Error if it has a position in the
+// Read returns the Functions in the file or directory path, or in stdin if path is source.Stdin, and
+// notes for the user about what it has left out. The error is a *handler.Error if it has a position in the
 // input, such as a syntax error, and a *NoFunctionError if the input contains no Function.
 func Read(path string, stdin io.Reader) (functions []*Function, notes []string, err error) {
 	return read(path, stdin, nil)

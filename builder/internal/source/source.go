@@ -32,7 +32,7 @@ type Source struct {
 	// Text is the value for spec.function: a Go file, or a txtar archive of several files.
 	Text []byte
 
-	// Files are the files of the source, each with its line in Text.
+	// Files are the files of the source. Their Line is the line in Text, or 1 for files of Dir.
 	Files []handler.File
 
 	// File is the name of the file or directory in messages: its path, or StdinName for standard
@@ -86,8 +86,8 @@ func ReadFile(path, name string, data []byte) (*Source, []string, error) {
 }
 
 // Load reads the file path, or stdin if path is Stdin, and returns its content and its name in
-// messages: path, or StdinName for standard input. The error is a *handler.Error if the content has
-// the wrong encoding.
+// messages: path, or StdinName for standard input. The error is a *handler.Error if the content is
+// encoded as UTF-16.
 func Load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	name = path
 	if path == Stdin {

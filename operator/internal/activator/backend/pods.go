@@ -83,8 +83,8 @@ func PickReady(pods []Pod) (address string, ok bool) {
 	return addresses[rand.N(len(addresses))], true
 }
 
-// broken describes the reasons of waiting containers that do not start unless a user fixes the
-// cause.
+// broken describes the reasons of waiting containers that are unlikely to start until a user fixes
+// the cause.
 var broken = map[string]string{
 	"CrashLoopBackOff":           "its container keeps restarting",
 	"ImagePullBackOff":           "an image cannot be pulled",
