@@ -91,11 +91,7 @@ demo: install ## install Goless and its requirements, run examples/hello.yaml on
 	@$(ENV) && ENV_FILE=$(ENV_FILE) test/demo.sh
 
 .PHONY: test
-test: check ## check, tests with an API server, fault injection, the most important end-to-end tests and the chart on a real cluster
-	$(call say,testing with an API server and with fault injection: about ten minutes without output)
-	@# The tests of faults mostly wait.
-	@$(MAKE) --jobs=2 --output-sync=target faults unit-api
-	@$(MAKE) e2e e2e-chart
+test: check unit-api faults e2e e2e-chart ## check, tests with an API server, fault injection, the most important end-to-end tests and the chart on a real cluster
 	$(call say,all tests passed. Not part of them: make test-all and FULL=1)
 
 ##@ Use
