@@ -70,9 +70,9 @@ type Result struct {
 // An existing file is replaced only if the build succeeds.
 //
 // If the source does not compile or is not a Function, the error is a *handler.Error. Positions
-// refer to the author's files; unless src is an archive, the only one is handler.Filename. ReasonOf
-// classifies the error: the source, the builder or a module server may be at fault, or ctx may have
-// ended.
+// refer to the author's files. If src is not an archive, its only file is called handler.Filename.
+// ReasonOf classifies the error: the source, the builder or a module server may be at fault, or ctx
+// may have ended.
 func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result, error) {
 	started := time.Now()
 	unfinished := output + ".unfinished"

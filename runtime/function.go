@@ -20,8 +20,9 @@ type Function struct {
 	// 10 seconds, and again each time its duration has doubled.
 	//
 	// If Start fails or panics, the process exits with 1, and the error is in the last line of
-	// its log. The context is cancelled when the process receives SIGTERM or SIGINT. Start then
-	// has DrainTimeout to return; if it fails or takes longer, the process exits with 0.
+	// its log. The context is cancelled when the process receives SIGTERM or SIGINT. Start then has
+	// DrainTimeout to return. An error or a timeout of Start is not a failure during a shutdown:
+	// the process exits with 0.
 	Start func(context.Context) error
 
 	// Stop is called once, after the drain, if Start returned nil. Handlers of requests that

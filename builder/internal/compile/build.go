@@ -1,5 +1,5 @@
-// Package compile compiles programs to binaries, and also vets and tests them. A program without
-// modules of its own is compiled and linked directly, using a precomputed Plan, which halves the
+// Package compile compiles programs to binaries, and also vets and tests them. A program whose
+// source has no go.mod is compiled and linked directly, using a precomputed Plan, which halves the
 // time. The go command compiles all other programs, and those whose direct build fails. Both ways
 // produce the same binary, byte for byte.
 //

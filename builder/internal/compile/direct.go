@@ -31,8 +31,7 @@ type direct struct {
 }
 
 // newDirect returns a build of b without the go command. It returns nil if the program needs the go
-// command because it has modules of its own, files that are not Go, or imports that are not
-// allowed.
+// command because its source has a go.mod, files that are not Go, or imports that are not allowed.
 func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
 	if t.Plan == "" || b.Program.Source.GoMod != nil {
 		return nil

@@ -19,8 +19,8 @@ import (
 )
 
 // A Plan is what the go command determines before it compiles a program. It is the same for all
-// programs without modules of their own, and takes as long as compiling and linking, so an image
-// contains a precomputed one.
+// programs whose source has no go.mod. Making it takes as long as compiling and linking, so the
+// builder image contains a precomputed Plan.
 type Plan struct {
 	// Language is the language version of the program, such as "go1.26".
 	Language string `json:"language"`

@@ -48,8 +48,8 @@ func (f *Function) CheckFields() error {
 	return schema.CheckFunction(f.file, f.object)
 }
 
-// Warnings returns warnings about values that are invalid with the default settings of Goless,
-// which a cluster may change.
+// Warnings warns about a spec.scratch.size that is too large for the default limit of Goless
+// (memory with medium Memory, otherwise ephemeral-storage). A cluster may have another default.
 func (f *Function) Warnings() []handler.Diagnostic {
 	if f.object == nil {
 		return nil

@@ -20,8 +20,8 @@ import (
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CheckFunction returns a *handler.Error, with positions in file, if a Function contains fields that
-// the API server or the operator rejects regardless of the settings of the cluster. It does not check
-// the keys of labels and annotations, and repeated keys; see CheckRepeated.
+// the API server or the operator rejects regardless of the settings of the cluster. It checks
+// neither the keys of labels and annotations nor repeated keys; CheckRepeated checks the latter.
 func CheckFunction(file string, object *yaml.Node) error {
 	root, version := functionSchema()
 	c := &fieldChecker{file: file}

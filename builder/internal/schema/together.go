@@ -49,9 +49,9 @@ func (c *fieldChecker) checkRequests(path string, resources *yaml.Node) {
 	}
 }
 
-// Warnings returns warnings, with positions in file, about values of a Function that are invalid with
-// the default settings of Goless, which a cluster may change: a spec.scratch.size that is not less than
-// the limit that the files in /tmp count toward.
+// Warnings warns, with positions in file, about a spec.scratch.size that is too large for the
+// default limit of Goless (memory with medium Memory, otherwise ephemeral-storage). A cluster may
+// have another default.
 func Warnings(file string, object *yaml.Node) []handler.Diagnostic {
 	spec := yamlnode.Field(object, "spec")
 	size, name, limit := scratchOf(spec)

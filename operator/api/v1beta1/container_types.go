@@ -222,16 +222,18 @@ type BuildSpec struct {
 	//   - limits: cpu 2, memory 768Mi, ephemeral-storage 1Gi
 	//
 	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
-	// ephemeral-storage (see the setting "build.maxResources"). Admission rejects a larger amount;
-	// a stored one is reduced to the maximum and reported in the status.
+	// ephemeral-storage (see the setting "build.maxResources"). Admission rejects a larger amount.
+	// If the spec has one anyway, for example because the maximum was lowered later, the operator
+	// uses the maximum and reports that in the status.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
 	// timeout is the maximum duration of a build, including the download of modules. Default: the
 	// setting "build.timeout". If that is not set: 1m, or 5m if the builder image has no build
 	// cache. Range: 1s to 1h. The cluster has a maximum, by default 10m (see the setting
-	// "build.maxTimeout"). Admission rejects a longer timeout; a stored one is reduced to the
-	// maximum and reported in the status.
+	// "build.maxTimeout"). Admission rejects a longer timeout. If the spec has one anyway, for
+	// example because the maximum was lowered later, the operator uses the maximum and reports that
+	// in the status.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

@@ -66,8 +66,8 @@ type FunctionSpec struct {
 	// rest of the spec is empty. See Function.UnmarshalJSON.
 	Unreadable string `json:"-"`
 
-	// Summary replaces function where the operator does not keep the source in memory. It is nil
-	// where function is set.
+	// Summary describes the source of a Function in the cache of the operator, which does not
+	// contain the source. It is nil in a Function that does not come from the cache.
 	Summary *SourceSummary `json:"-"`
 
 	// function is the Go source. It declares func Handler(w http.ResponseWriter, r *http.Request)
@@ -135,7 +135,8 @@ type FunctionSpec struct {
 	// scaling is set, 0 stops the function and other values are ignored.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
-	// rejects a larger number; a stored one is reduced to the maximum and reported in the status.
+	// rejects a larger number. If the spec has one anyway, for example because the maximum was
+	// lowered later, the operator uses the maximum and reports that in the status.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -152,9 +153,9 @@ type FunctionSpec struct {
 	//
 	// Do not set DRAIN_TIMEOUT; use drainSeconds. DRAIN_DELAY is the time for which a terminating
 	// pod still accepts requests, by default 15 seconds (see the setting "endpointPropagation").
-	// The operator does not evaluate these variables and assumes one hour for each that env sets: a
-	// terminating pod that does not exit is then killed only after more than one hour, or more than
-	// two hours if env sets both.
+	// The operator does not read the values of these two variables. For each one that env sets, it
+	// adds one hour to the termination grace period of the pod instead, so a pod that does not exit
+	// is killed only after more than one hour, or more than two hours if env sets both.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -209,7 +210,8 @@ type FunctionSpec struct {
 	//
 	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
 	// ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger
-	// amount; a stored one is reduced to the maximum and reported in the status.
+	// amount. If the spec has one anyway, for example because the maximum was lowered later, the
+	// operator uses the maximum and reports that in the status.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 

@@ -63,9 +63,9 @@ func New(config *rest.Config, s settings.Settings, namespace string) (*Checker, 
 }
 
 // Check returns an error if the API server lets the account create a Deployment that the policy
-// must reject, or if the policy rejects a Deployment that follows from the settings. It returns
-// false if the result is unknown: the API server does not respond, or a webhook, another policy or
-// RBAC rejects the request. It logs the reason.
+// must reject, or if the policy rejects the Deployment that the operator would create with its
+// settings (see Sample). It returns false if the result is unknown: the API server does not
+// respond, or a webhook, another policy or RBAC rejects the request. It logs the reason.
 func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
 	var unknown error
 	_ = wait.PollUntilContextTimeout(ctx, time.Second, c.Timeout, true, func(context.Context) (bool, error) {

@@ -15,8 +15,8 @@
 //	register.go     watches, indexes and cache options
 //	leader.go       leader election
 //
-// Package rule makes the decisions and needs no cluster. Packages proxy and wake serve the
-// requests.
+// Package routing makes the decisions and does not access the cluster. Packages proxy and wake
+// serve the requests.
 package activator
 
 import (

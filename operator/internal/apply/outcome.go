@@ -31,7 +31,7 @@ type Outcome struct {
 	// ReplicaSets and pods in the Snapshot.
 	Deployment *appsv1.Deployment
 
-	// Service is the Function's own after the apply; nil if there is none.
+	// Service is the Service that belongs to the Function after the apply; nil if there is none.
 	Service *corev1.Service
 
 	// ForeignDeployment and ForeignService have names that the Function needs and do not belong to

@@ -16,7 +16,8 @@
 //
 // launch waits until the build service has the binary, verifies its signature, and executes it
 // from memory. While launch waits, it logs the reason and answers the probes of the kubelet: the
-// container is alive but not ready. Such a program differs from a program in a file:
+// container is alive but not ready. A program that is executed from memory differs from a program
+// in a file:
 //
 //   - The four variables are not in its environment.
 //   - os.Executable does not return a usable path; /proc/self/exe can be executed.

@@ -27,9 +27,9 @@ var Root = filepath.Join("..", "..", "..")
 // Image replaces the images of cmd/deliver and cmd/consume in tests.
 const Image = "registry.example/goless/deliver:1"
 
-// Main implements TestMain: it starts an API server with the CustomResourceDefinitions, including
-// those in more files, and exits with the code that run returns. The binaries are in
-// KUBEBUILDER_ASSETS, or in .cache/assets by default.
+// Main implements TestMain: it starts an API server with the CustomResourceDefinitions of Functions
+// and triggers, and those in the files more, and exits with the code that run returns. The binaries
+// are in KUBEBUILDER_ASSETS, or in .cache/assets by default.
 func Main(m *testing.M, run func(*testing.M, *envtest.Environment) int, more ...string) {
 	assets, err := filepath.Abs(cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(Root, ".cache", "assets")))
 	if err == nil {

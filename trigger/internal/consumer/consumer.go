@@ -54,7 +54,7 @@ type Seen struct {
 	Former       *appsv1.Deployment // with the name of the trigger, as created by earlier releases of Goless; regardless of its owner
 	Service      *corev1.Service
 	ScaledObject *unstructured.Unstructured // nil without KEDA
-	Scalers      []v1alpha1.StreamTrigger   // those with spec.scale of the same Function, if this trigger has it
+	Scalers      []v1alpha1.StreamTrigger   // the stream triggers with spec.scale that call the same Function; empty if this trigger has no spec.scale
 
 	Answers           // of the pods
 	Time    time.Time // when the pods were queried

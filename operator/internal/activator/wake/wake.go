@@ -37,7 +37,7 @@ const (
 
 // A Waker wakes functions. All requests to a function in this replica share one attempt.
 type Waker struct {
-	Client  client.Client // reads from the cache; it also writes on replicas that are not the leader
+	Client  client.Client // reads from the cache; writes even if this replica is not the leader
 	Live    client.Reader // reads from the API server
 	Pods    backend.Lister
 	Metrics *Metrics
