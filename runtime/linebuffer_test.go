@@ -178,7 +178,7 @@ func TestSlowSinkIsSeldomAwaited(t *testing.T) {
 			log.Info("line")
 			return time.Since(began) > 0
 		}
-		if !waits() || !waits() {
+		if first, second := waits(), waits(); !first || !second {
 			t.Error("the logger does not wait for one of the first two lines")
 		}
 		for range 20 {
