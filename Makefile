@@ -63,6 +63,7 @@ UNIT := $(TEST) -timeout 40m -exec "env GOWORK=off GOSUMDB=off GOPROXY=file://$(
 
 empty :=
 space := $(empty) $(empty)
+comma := ,
 say = @printf '\n==> %s\n' "$(1)"
 
 # If KUBECONFIG and KO_DOCKER_REPO are both set, demo, e2e and bench use that cluster and
@@ -77,12 +78,16 @@ ENV_FILE := .cache/cluster/env
 ENV      := . $(CURDIR)/$(ENV_FILE)
 endif
 
-# The end-to-end tests; $(1) is -run for those in E2E, or -skip for the others.
-e2e = $(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
+# The end-to-end tests; $(1) selects some of them.
+e2e = $(ENV) && $(e2e_env) && cd test && $(TEST) -count=1 -timeout 60m $(1) ./e2e/...
+e2e_env = cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) \
 	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) PODMETRICS_IMAGE=$$(ko build --base-import-paths ./podmetrics) \
 	NATS_IMAGE=$$(ko build --base-import-paths ./natsserver) KAFKA_IMAGE=$$(ko build --base-import-paths ./kafkaserver) \
-	GATEWAY_IMAGE=$$(ko build --base-import-paths ./gateway) \
-	$(TEST) -count=1 -timeout 60m $(1) '^($(subst $(space),|,$(strip $(E2E))))$$' ./e2e/...
+	GATEWAY_IMAGE=$$(ko build --base-import-paths ./gateway) && cd ..
+
+# The software of others that make neighbours runs Goless with. ONLY selects some, such as
+# ONLY=keda,traefik.
+NEIGHBOURS := $(notdir $(patsubst %/,%,$(sort $(wildcard test/neighbours/*/))))
 
 ##@ Start here
 
@@ -225,10 +230,14 @@ release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## buil
 .PHONY: e2e e2e-rest
 e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the most important end-to-end tests on the real cluster
 	$(call say,testing on the real cluster)
-	@$(call e2e,-run)
+	@$(call e2e,-run '^($(subst $(space),|,$(strip $(E2E))))$$')
 e2e-rest: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the other end-to-end tests (FULL=1 with more requests, functions and killed processes)
 	$(call say,testing the rest on the real cluster: about twenty minutes without output)
-	@$(call e2e,-skip)
+	@$(call e2e,-skip '^($(subst $(space),|,$(strip $(E2E)))|TestNeighbour.*)$$')
+
+.PHONY: neighbours
+neighbours: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run tests with ingress controllers, autoscalers and other software on the real cluster, and list in docs/how-to/install.md what they have seen (ONLY=keda,traefik: only with these)
+	@$(ENV) && $(e2e_env) && tools/neighbours.sh $(or $(subst $(comma),$(space),$(ONLY)),$(NEIGHBOURS))
 
 .PHONY: e2e-chart
 e2e-chart: $(CLUSTER) modules $(BIN)/gotestsum ## uninstall Goless from the real cluster and run the tests of the Helm chart there

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Builds the neighbours NAME..., which are directories of test/neighbours, and tests Goless with
+# each of them on the cluster of KUBECONFIG. The tests are in test/e2e, and their names start with
+# TestNeighbour and the name: TestNeighbourMetricsServer for metrics-server. They read these
+# variables:
+#
+#   IMAGE_PROGRAM  the image of each tool in go.mod, such as IMAGE_METRICS_SERVER
+#   MANIFESTS      the directory with the source of the first tool's module
+#   VERSION        the version of that module
+#   ROW            a file: the tests write what they have seen there
+#
+# What the tests of a neighbour have seen, if all pass, becomes its row in the table of
+# docs/how-to/install.md. A neighbour without go.mod builds what it needs in its tests. make
+# neighbours runs this script.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# A row begins with the name of the neighbour, so that sort keeps one for each.
+table() {
+  local page=docs/how-to/install.md rows=.cache/neighbours/rows
+  { cat .cache/neighbours/*.row; sed -n '/^<!-- make neighbours/,/^<!-- end/p' "$page" | grep '^| [a-z]' || true; } |
+    sort -t '|' -k 2,2 -s -u >"$rows"
+  awk -v rows="$rows" '
+    /^<!-- end/ { inside = 0 }
+    !inside { print }
+    /^<!-- make neighbours/ {
+      inside = 1
+      print "\n| neighbour | version | seen | date |\n|---|---|---|---|"
+      while ((getline row < rows) > 0) print row
+      print ""
+    }' "$page" >"$rows.md"
+  cat "$rows.md" >"$page"
+}
+
+if [ $# != 1 ]; then
+  failed=()
+  for name; do "$0" "$name" || failed+=("$name"); done
+  [ ${#failed[@]} = 0 ] || { echo "failed with these neighbours: ${failed[*]}" >&2; exit 1; }
+  exit
+fi
+
+name=$1
+root=$PWD
+mkdir -p .cache/neighbours
+rm -f .cache/neighbours/*.row
+export GOWORK=off ROW=$root/.cache/neighbours/$name.seen VERSION='' MANIFESTS=''
+rm -f "$ROW"
+cd "test/neighbours/$name" || { echo "there is no neighbour $name; there are: $(ls test/neighbours | xargs)" >&2; exit 1; }
+if [ -e go.mod ]; then
+  printf '\n==> building %s (some minutes the first time)\n' "$name"
+  for tool in $(go list tool); do
+    image=$(KO_CONFIG_PATH=$root ko build --preserve-import-paths "$tool")
+    export "IMAGE_$(basename "$tool" | tr a-z- A-Z_)=$image"
+    VERSION=${VERSION:-$(go list -f '{{.Module.Version}}' "$tool")}
+    MANIFESTS=${MANIFESTS:-$(go list -f '{{.Module.Dir}}' "$tool")}
+  done
+fi
+printf '\n==> testing with %s %s\n' "$name" "$VERSION"
+cd "$root/test"
+gotestsum --format standard-quiet -- -vet=off -count=1 -timeout 60m -run "(?i)^TestNeighbour${name//[^a-z0-9]/}" ./e2e
+cd "$root"
+echo "| $name | $VERSION | $(paste -sd ' ' "$ROW") | $(date +%F) |" >".cache/neighbours/$name.row"
+table
