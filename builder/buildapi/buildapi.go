@@ -108,7 +108,7 @@ type Event struct {
 	// determines the content of the binary.
 	Key string `json:"key"`
 
-	// Waiting means that the build is queued. The next event follows when it starts.
+	// Waiting means that the build is queued. The next event follows when it starts or is dropped.
 	Waiting bool `json:"waiting,omitempty"`
 
 	// Dropped means that the build was removed from the queue because too many builds are waiting.

@@ -77,8 +77,9 @@ func (c *Client) At(url string) *Client {
 	return &Client{url: strings.TrimSuffix(url, "/"), keys: c.keys, http: c.http}
 }
 
-// Build sends an order and returns the last event, which contains the Report. notify is called for
-// each event, including the last; it is optional.
+// Build sends an order and returns the event that contains the Report. notify is optional. It is
+// called for each event, including that one, but not for a Dropped event: for that, Build returns
+// ErrBusy.
 //
 // A failed build is not an error. A *StatusError is a response of the service. All other errors
 // mean that the service did not respond, or that it stopped during the build. The client may retry.

@@ -1,6 +1,7 @@
-// Package connlimit limits the number of open connections of a listener. A client that opens many
-// connections loses its own connections, not those of other clients. The build service and the
-// webhook server of the operator use it before a client is authenticated.
+// Package connlimit limits the number of open connections of a listener. At the limit, it closes a
+// connection of the client that has the most, so that a client that opens many connections does not
+// block other clients. The build service and the webhook server of the operator use it before a
+// client is authenticated.
 package connlimit
 
 import (

@@ -139,8 +139,8 @@ func (k *Client) Wake(ctx context.Context, f *Function) error {
 }
 
 // AwaitEndpoints waits until the Service of a ready Function routes to its pods, and not to pods
-// that are being deleted, such as those of the previous version. This may be slightly later than
-// the Function becomes Ready.
+// that are being deleted, such as those of the previous version. The Service may do so slightly
+// after the Function becomes Ready.
 func (k *Client) AwaitEndpoints(ctx context.Context, f *Function) error {
 	of := []string{"endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name=" + f.Status.Service, "--namespace=" + f.Metadata.Namespace}
 	for _, err := range watch[struct{}](ctx, k, of...) {

@@ -26,8 +26,8 @@ type Edit struct {
 }
 
 // A Change is new content for files of a Function, by name. Files that are not in the source are
-// added: to the directory if the input is a Go file or a directory, otherwise to the archive. A
-// source of a single file becomes an archive.
+// added. If the input is a Go file or a directory, they are added to the directory. Otherwise they
+// are added to the archive, and a source of a single file becomes an archive.
 type Change struct {
 	Function *Function
 	Files    map[string][]byte

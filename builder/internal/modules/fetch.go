@@ -1,6 +1,6 @@
-// Package modules fetches the modules that a program requires, and updates its go.mod and go.sum.
-// It runs the go command, which compiles nothing, so that the following build needs no network. In
-// the builder's image, the go command can connect only to the ports of module proxies.
+// Package modules fetches the modules that a program requires, so that the following build needs no
+// network, and updates its go.mod and go.sum. It runs the go command, but compiles nothing. In the
+// builder's image, the go command can connect only to the ports of module proxies.
 package modules
 
 import (

@@ -55,7 +55,8 @@ func (r *Result) PeakMemory() int64 {
 	}
 }
 
-// Killed reports whether SIGKILL ended the command, which the kernel sends when memory runs out.
+// Killed reports whether the command was ended by SIGKILL, which the kernel sends when memory runs
+// out.
 func (r *Result) Killed() bool {
 	status, ok := r.State.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL

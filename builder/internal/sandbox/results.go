@@ -50,7 +50,8 @@ func checkRegular(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// ReadResult reads a file like OpenResult. It fails if the file has more than limit bytes.
+// ReadResult opens a file as OpenResult does, and returns its content. It fails if the file has more
+// than limit bytes.
 func ReadResult(dir, name string, limit int64) ([]byte, error) {
 	file, err := OpenResult(dir, name)
 	if err != nil {
@@ -64,8 +65,8 @@ func ReadResult(dir, name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// CopyResult copies a file like OpenResult to a new file with these permissions, which replaces an
-// existing one. No remaining process of the command can change the copy.
+// CopyResult opens a file as OpenResult does, and copies it to a new file with these permissions.
+// The new file replaces an existing one. No remaining process of the command can change the copy.
 func CopyResult(dir, name, to string, permissions fs.FileMode) error {
 	from, err := OpenResult(dir, name)
 	if err != nil {

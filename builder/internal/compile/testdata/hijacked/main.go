@@ -1,6 +1,8 @@
-// Command hijacked stands in for a tool of the toolchain that a source has got control of.
-// The file "attack" beside it says what it leaves in place of its results: a WHERE, which is
-// output, build, config or findings, a KIND, and a path to which links lead.
+// Command hijacked simulates a tool of the toolchain that a source has got control of. The file
+// "attack" beside it contains the words WHERE KIND TARGET: the result that is attacked (output,
+// config, findings, or build for the directory of the build), what is left in its place (symlink,
+// fifo or directory; with sleep, the tool only sleeps), and the target of a link. If WHERE is none,
+// nothing is attacked.
 package main
 
 import (
