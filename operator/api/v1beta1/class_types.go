@@ -36,8 +36,8 @@ const (
 //
 // A class with the annotation functionclass.goless.io/is-default-class: "true" is a default class.
 // A Function without className uses the default class that selects its namespace. If several do, it
-// uses the newest one, "kubectl apply" warns, and the condition DefaultConflict of each of these
-// classes lists the classes and the namespaces.
+// uses the newest one. In that case, "kubectl apply" of such a class warns, and the condition
+// DefaultConflict of each of these classes lists the classes and the namespaces.
 //
 // A change of a class is a staged rollout: at most a tenth of its functions are rolled out at the
 // same time, at least one and at most 20. A function that cannot be updated delays the others for

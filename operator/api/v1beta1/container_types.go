@@ -16,9 +16,9 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.valueFrom) || !has(self.value) || self.value.size() == 0",message="give value or valueFrom, not both"
 type EnvVar struct {
-	// name is the name of the variable. Goless sets SERVER_PORT, ADMIN_PORT, SERVER_LISTENER,
-	// ADMIN_LISTENER, REQUEST_TIMEOUT, REQUEST_CONCURRENCY and all names that begin with FUNCTION_;
-	// these are rejected.
+	// name is the name of the variable. SERVER_PORT, ADMIN_PORT, SERVER_LISTENER, ADMIN_LISTENER,
+	// REQUEST_TIMEOUT, REQUEST_CONCURRENCY and all names that begin with FUNCTION_ are reserved for
+	// Goless and rejected.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -209,9 +209,10 @@ type BuildSpec struct {
 	//     service.
 	//
 	// Default: Shared, unless the FunctionClass or the cluster settings change it. A source with a
-	// go.mod is always compiled InPod if the cluster settings name certificates or credentials for
-	// modules, because those are in the namespace of the Function. The pod label goless.io/strategy
-	// contains the strategy that was used.
+	// go.mod is compiled InPod, regardless of this field, if the FunctionClass or the cluster
+	// settings name certificates or credentials for modules: these are in the namespace of the
+	// Function, and the build service cannot read them. The pod label goless.io/strategy contains
+	// the strategy that was used.
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 

@@ -8,8 +8,8 @@ const FilesDir = "/files"
 //
 // +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="give exactly one of configMap and secret"
 type File struct {
-	// name is the name of the directory: the files of tls are in /files/tls. It consists of
-	// lower-case letters, digits and '-'. Maximum: 50 characters.
+	// name is the name of the directory below /files. For example, with the name tls the files are
+	// in /files/tls. It consists of lower-case letters, digits and '-'. Maximum: 50 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=50

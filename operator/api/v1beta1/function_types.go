@@ -186,10 +186,10 @@ type FunctionSpec struct {
 	Scratch *Scratch `json:"scratch,omitempty"`
 
 	// serviceAccountName is the ServiceAccount that the pods run as, in the namespace of the
-	// Function. Default: default. RBAC must allow the operator the verb run-functions-as on the
-	// ServiceAccount; see docs/how-to/identity.md. Otherwise the Function is invalid: the running
-	// pods keep serving, and no change takes effect. The pods have no token unless
-	// serviceAccountToken is set.
+	// Function. Default: the ServiceAccount named default. RBAC must allow the operator the verb
+	// run-functions-as on the ServiceAccount; see docs/how-to/identity.md. Otherwise the Function
+	// is invalid: the running pods keep serving, and no change takes effect. The pods have no token
+	// unless serviceAccountToken is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
@@ -205,8 +205,8 @@ type FunctionSpec struct {
 	// resources are the resource requests and limits of the function container. Defaults, unless
 	// the FunctionClass or the cluster settings change them:
 	//   - requests: cpu 50m, memory 32Mi, ephemeral-storage 16Mi
-	//   - limits: memory 256Mi, ephemeral-storage 1Gi; cpu has no limit unless a maximum is
-	//     configured for it
+	//   - limits: memory 256Mi, ephemeral-storage 1Gi; for cpu the maximum that the setting
+	//     "function.maxResources" or the FunctionClass sets, or no limit if neither sets one
 	//
 	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
 	// ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger

@@ -112,7 +112,8 @@ const (
 	ReasonSourceNotStored = "SourceNotStored"
 
 	// ReasonReferenceUnreadable is the reason of Degraded when the operator cannot read a ConfigMap
-	// or Secret that env or envFrom refers to, so changes to it are not rolled out.
+	// that env, envFrom or files refers to, or a Secret that env or envFrom refers to, so changes
+	// to it are not rolled out.
 	ReasonReferenceUnreadable = "ReferenceUnreadable"
 
 	// ReasonCannotSleep is the reason of Degraded when a function that may sleep stays awake

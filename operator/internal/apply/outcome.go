@@ -16,8 +16,9 @@ import (
 
 // Outcome is the result of applying a plan.
 type Outcome struct {
-	// Problem reports the objects with names that the Function needs and that belong to another
-	// owner; nil if there are none. Its reason is the reason of the first object.
+	// Problem reports the objects that belong to another owner although the Function needs their
+	// names; nil if there are none. Its reason is ReasonServiceConflict if the first of them is a
+	// Service, otherwise ReasonNotOwned.
 	Problem *validation.Problem
 
 	// Degraded reports the optional parts that are missing.

@@ -35,8 +35,8 @@ type Answer struct {
 	// responds.
 	Trouble string
 
-	// Waiting is the time since which the build is queued in the service. It is zero if the build
-	// is not queued.
+	// Waiting is the time at which the order was sent if its build is queued in the service. It is
+	// zero if the build is not queued.
 	Waiting time.Time
 }
 
@@ -100,9 +100,9 @@ func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted buildapi.Ord
 	return reflect.DeepEqual(known.Order, wanted)
 }
 
-// Add sends an order for a source of a Function. It replaces an order for the same source with
-// other limits. The order of a failed build that may succeed later is sent again with backoff, with
-// the source that load returns. For a successful build, see Doubt.
+// Add sends an order for a source of a Function. If there is an order for the same source, such as
+// one with other limits, Add replaces it. The order of a failed build that may succeed later is
+// sent again with backoff, with the source that load returns. For a successful build, see Doubt.
 func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted buildapi.Order, load Load) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

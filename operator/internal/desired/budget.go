@@ -10,14 +10,14 @@ import (
 )
 
 // NeedsBudget reports whether a function has a PodDisruptionBudget. A function with at most one
-// replica has no budget: a budget that lets a node drain evict one replica would not protect it.
+// replica has no budget: a budget that allows one eviction at a time would not protect it.
 func NeedsBudget(fn *v1beta1.Function, s settings.Settings) bool {
 	_, most := fn.Bounds()
 	return most > 1 && !fn.Stopped() && !s.NoDisruptionBudgets
 }
 
-// Budget returns a PodDisruptionBudget that lets a node drain evict one replica at a time. Replicas
-// that are not ready can always be evicted.
+// Budget returns a PodDisruptionBudget that allows the drain of a node to evict one replica at a
+// time. Replicas that are not ready can always be evicted.
 func Budget(fn *v1beta1.Function) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(fn.Name, fn.Namespace).
 		WithLabels(labels(fn)).

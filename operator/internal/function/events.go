@@ -22,7 +22,8 @@ const (
 	// eventRestarted reports a replica that has exited and is restarted.
 	eventRestarted = "Restarted"
 
-	// eventReferenceChanged reports a rollout for a changed value of the environment.
+	// eventReferenceChanged reports a rollout for a changed value that the environment or the files
+	// refer to.
 	eventReferenceChanged = "ReferenceChanged"
 )
 
@@ -83,7 +84,7 @@ func (r *Reconciler) announce(fn, before *v1beta1.Function, last *recorded) {
 }
 
 // announceRollout records an event when the pods are replaced because ConfigMaps or Secrets that
-// their environment refers to have changed.
+// their environment or files refer to have changed (see desired.References).
 func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 	before, known := desired.ValuesIn(seen.Snapshot.OwnedFields)
 	now, _ := desired.ValuesIn(seen.Plan.Deployment)

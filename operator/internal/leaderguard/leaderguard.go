@@ -1,7 +1,9 @@
 // Package leaderguard rejects the writes of a leader that has not renewed its lease in time. A
 // process that was paused or swapped out resumes where it stopped, and notices only later that
-// another replica is the leader. A write that passed a check before the pause would still be sent.
-// client-go elects the leader.
+// another replica is the leader. If the reconcilers checked the lease themselves, a write that
+// passed the check before such a pause would still be sent. The package therefore checks the lease
+// in a RoundTripper, immediately before a request is sent. The leader itself is elected by
+// client-go.
 package leaderguard
 
 import (
@@ -38,9 +40,9 @@ type Guard struct {
 	renewed time.Time // zero before the first renewal, and after a release
 }
 
-// NewGuard returns a Guard for the Lease with the given name. valid must be less than the lease
-// duration, so that no other replica is the leader when the last write passes, and not less than
-// the renew deadline.
+// NewGuard returns a Guard for the Lease with the given name. valid must be at least the renew
+// deadline, and less than the lease duration, so that no other replica is the leader when the last
+// write passes.
 func NewGuard(name string, valid time.Duration) *Guard {
 	return &Guard{name: name, valid: valid, now: time.Now}
 }

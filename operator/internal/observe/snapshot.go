@@ -54,8 +54,8 @@ type Snapshot struct {
 	// change them.
 	OwnedFields *appsv1ac.DeploymentApplyConfiguration
 
-	// Services and Sources are all objects that belong to the Function, including those of former
-	// specs.
+	// Services are all Services that belong to the Function, and Sources all its ConfigMaps with
+	// sources. Both include those of former specs.
 	Services []corev1.Service
 	Sources  []corev1.ConfigMap
 

@@ -57,8 +57,8 @@ func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 	return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("the source has changed"))
 }
 
-// Loader returns a function that loads the source of a Function. It does not keep a source that can
-// be read from the API server.
+// Loader returns a function that loads the source of a Function. If fn has a summary, the returned
+// function does not keep the source in memory, but reads it from the API server at each call.
 func (s *Sources) Loader(fn *v1beta1.Function) func(context.Context) (string, error) {
 	fn = fn.DeepCopy()
 	if fn.Spec.Summary != nil {

@@ -74,8 +74,8 @@ type Plan struct {
 	// DeploymentErr is the reason why the Deployment could not be planned.
 	DeploymentErr error
 
-	// ValuesErr is the reason why the values of the environment are unknown. The Deployment keeps
-	// its hash of the values.
+	// ValuesErr is the reason why the values that the environment and the files refer to are
+	// unknown. The Deployment keeps its hash of the values.
 	ValuesErr error
 
 	// Delete are the objects of the Function that are no longer needed.

@@ -365,7 +365,7 @@ func TestRefusedSpec(t *testing.T) {
 	}
 }
 
-// While the values of the environment cannot be read, the Deployment keeps its hash of the values.
+// While the referenced values cannot be read, the Deployment keeps its hash of the values.
 // A Deployment without such a hash is not planned, but the other objects are.
 func TestUnreadValues(t *testing.T) {
 	s := begin(t, inPod, first)

@@ -103,7 +103,9 @@ type Images struct {
 type Rollout string
 
 const (
-	// OnChange updates a function when its Function changes. This is the default.
+	// OnChange updates a function when its spec, a ConfigMap that it uses, its class or its upgrade
+	// annotation changes, or when its pods cannot start with the previous version. This is the
+	// default.
 	OnChange Rollout = "OnChange"
 
 	// Always updates all functions immediately.

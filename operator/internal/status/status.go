@@ -37,8 +37,8 @@ func (s *Seen) Problem() *validation.Problem {
 	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.Plan.OverLimits)
 }
 
-// Of returns the status of a Function. It does not change fn. It carries over the results of pods
-// that no longer exist from the current status of fn.
+// Of returns the status of a Function. It does not change fn. From the current status of fn, it
+// carries over the results of pods that no longer exist.
 func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	if len(seen.Plan.Diagnostics) > 0 || seen.Plan.Problem != nil || seen.Snapshot.CheckErr != nil {

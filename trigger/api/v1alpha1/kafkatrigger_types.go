@@ -72,10 +72,14 @@ type KafkaTriggerSpec struct {
 	Topic string `json:"topic"`
 
 	// consumerGroup is the name of the consumer group. Default: goless_NAMESPACE_NAME of the
-	// trigger. The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead if
-	// only that group has committed offsets for the topic, or if the trigger is authorized to read
-	// that group but not the other. If triggers in several clusters use the same brokers, set a
-	// different group name in each cluster. Maximum: 255 characters.
+	// trigger. If triggers in several clusters use the same brokers, set a different group name in
+	// each cluster. Maximum: 255 characters.
+	//
+	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
+	// goless_NAMESPACE_NAME if:
+	//   - only that group has committed offsets for the topic, and they do not belong to another
+	//     trigger, or
+	//   - the trigger is authorized to read that group but not the new one.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients can also be members of the group, if they use the
@@ -186,9 +190,9 @@ func (t *KafkaTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
 func (t *KafkaTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.StreamTriggerStatus }
 
 // GroupNames returns the name of the consumer group. If the name is the default, it also returns
-// the default name of earlier releases of Goless, which is kept if that group has committed
-// offsets. Two triggers can have the same former name, because the names of namespaces and triggers
-// can contain '-'; they cannot contain '_'.
+// the default name of earlier releases of Goless, which is used instead under the conditions in the
+// comment of KafkaTriggerSpec.ConsumerGroup. Two triggers can have the same former name, because
+// the names of namespaces and triggers can contain '-'; they cannot contain '_'.
 func (t *KafkaTrigger) GroupNames() (name, former string) {
 	if t.Spec.ConsumerGroup != "" {
 		return t.Spec.ConsumerGroup, ""

@@ -92,7 +92,7 @@ type NATSTriggerSpec struct {
 	//   - not belong to another trigger
 	//
 	// If several clusters use the same servers and account, and their triggers have the same
-	// namespace and name, set a different name in each cluster. Otherwise each trigger receives
+	// namespace and name, set a different consumer in each cluster. Otherwise each trigger receives
 	// only a part of the messages.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255

@@ -28,8 +28,8 @@ var Root = filepath.Join("..", "..", "..")
 const Image = "registry.example/goless/deliver:1"
 
 // Main implements TestMain: it starts an API server with the CustomResourceDefinitions of Functions
-// and triggers, and those in the files more, and exits with the code that run returns. The binaries
-// are in KUBEBUILDER_ASSETS, or in .cache/assets by default.
+// and triggers, and of additional files (more). It exits with the code that run returns. The
+// binaries are in KUBEBUILDER_ASSETS, or in .cache/assets by default.
 func Main(m *testing.M, run func(*testing.M, *envtest.Environment) int, more ...string) {
 	assets, err := filepath.Abs(cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(Root, ".cache", "assets")))
 	if err == nil {

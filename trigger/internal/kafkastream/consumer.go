@@ -23,8 +23,8 @@ type Consumer struct {
 	// Brokers are addresses (HOST:PORT) of some brokers, from which the others are discovered.
 	Brokers []string
 
-	// Topic is the topic to consume, and Group the consumer group. FormerGroup is used instead if
-	// only that group has committed offsets for the topic; it is optional.
+	// Topic is the topic to consume, and Group the consumer group. FormerGroup is optional;
+	// chooseGroup decides when it is used instead.
 	Topic, Group, FormerGroup string
 
 	// SessionTimeout is the time without a heartbeat after which the group reassigns the partitions

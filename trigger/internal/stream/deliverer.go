@@ -38,8 +38,8 @@ type Deliverer struct {
 	Concurrency, Batch int
 
 	// DeadLetter is the dead-letter destination (a topic or a subject), for events that the
-	// function does not accept. If it is "", Drop discards them; otherwise they are retried
-	// indefinitely.
+	// function does not accept. If it is "", these events are discarded if Drop is true, and
+	// retried indefinitely if Drop is false.
 	DeadLetter string
 	Drop       bool
 

@@ -1,6 +1,6 @@
-// Package backend describes a function to the activator: its Service, which the operator writes and
-// which is all that the activator knows of a Function, and its pods. It reads the pods from the cache,
-// and queries their activity.
+// Package backend describes a function to the activator: its Service and its pods. The activator
+// does not read Functions: the operator writes everything that the activator needs from a Function
+// to the Service. The package reads the pods from the cache, and queries their activity.
 package backend
 
 import (
