@@ -10,8 +10,15 @@
 #   ROW            a file: the tests write what they have seen there
 #
 # What the tests of a neighbour have seen, if all pass, becomes its row in the table of
-# docs/how-to/install.md. A neighbour without go.mod builds what it needs in its tests. make
-# neighbours runs this script.
+# docs/how-to/install.md. A neighbour without go.mod builds what it needs in its tests.
+#
+# Two more files of a neighbour are optional:
+#
+#   tests          the names of other tests to run, one per line
+#   cluster        environment variables of cluster up, such as NODES=2. The neighbour is then
+#                  tested on another cluster, which replaces the one of this checkout
+#
+# make neighbours runs this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,13 +41,31 @@ table() {
 
 if [ $# != 1 ]; then
   failed=()
-  for name; do "$0" "$name" || failed+=("$name"); done
+  # Those that replace the cluster are last.
+  for name; do [ -e "test/neighbours/$name/cluster" ] || "$0" "$name" || failed+=("$name"); done
+  for name; do [ ! -e "test/neighbours/$name/cluster" ] || "$0" "$name" || failed+=("$name"); done
   [ ${#failed[@]} = 0 ] || { echo "failed with these neighbours: ${failed[*]}" >&2; exit 1; }
   exit
 fi
 
 name=$1
 root=$PWD
+
+# Starts the cluster of the neighbour, and runs this script on it. It is stopped at the end.
+on_own_cluster() {
+  if [ "$KUBECONFIG" != "$root/.cache/cluster/kubeconfig" ]; then
+    echo "skipping $name: it replaces the cluster, and KUBECONFIG is not that of this checkout" >&2
+    return
+  fi
+  trap 'make cluster-down' EXIT
+  make cluster-down
+  env -u KUBECONFIG -u KO_DOCKER_REPO NEIGHBOUR_CLUSTER="$name" $(cat "test/neighbours/$name/cluster") make neighbours ONLY="$name"
+}
+if [ -e "test/neighbours/$name/cluster" ] && [ "${NEIGHBOUR_CLUSTER-}" != "$name" ]; then
+  on_own_cluster
+  exit
+fi
+
 mkdir -p .cache/neighbours
 rm -f .cache/neighbours/*.row
 export GOWORK=off ROW=$root/.cache/neighbours/$name.seen VERSION='' MANIFESTS=''
@@ -54,10 +79,14 @@ if [ -e go.mod ]; then
     VERSION=${VERSION:-$(go list -f '{{.Module.Version}}' "$tool")}
     MANIFESTS=${MANIFESTS:-$(go list -f '{{.Module.Dir}}' "$tool")}
   done
+else
+  VERSION=$(kubectl get nodes -o 'jsonpath={.items[0].status.nodeInfo.kubeletVersion}')
 fi
+tests="(?i)^TestNeighbour${name//[^a-z0-9]/}"
+[ ! -e tests ] || tests="$tests|(?-i)^($(paste -sd '|' tests))\$"
 printf '\n==> testing with %s %s\n' "$name" "$VERSION"
 cd "$root/test"
-gotestsum --format standard-quiet -- -vet=off -count=1 -timeout 60m -run "(?i)^TestNeighbour${name//[^a-z0-9]/}" ./e2e
+gotestsum --format standard-quiet -- -vet=off -count=1 -timeout 60m -run "$tests" ./e2e
 cd "$root"
 echo "| $name | $VERSION | $(paste -sd ' ' "$ROW") | $(date +%F) |" >".cache/neighbours/$name.row"
 table

@@ -34,8 +34,11 @@ func applyClass(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function, c
 	if class.RuntimeClassName != "" {
 		spec.RuntimeClassName = &class.RuntimeClassName
 	}
+	if class.Affinity != nil {
+		pod.Affinity = nil // it replaces the operator's own
+	}
 	if len(class.TopologySpreadConstraints) > 0 {
-		pod.TopologySpreadConstraints = nil // they replace the operator's own
+		pod.TopologySpreadConstraints, pod.Affinity = nil, nil // they replace both of the operator's own
 		for _, constraint := range class.TopologySpreadConstraints {
 			spec.TopologySpreadConstraints = append(spec.TopologySpreadConstraints, spreadBy(fn, constraint))
 		}

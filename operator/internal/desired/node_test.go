@@ -86,3 +86,38 @@ func value[T any](p *T) (v T) {
 	}
 	return v
 }
+
+// Replicas are spread over nodes also in a cluster without zones: the scheduler ignores all
+// constraints of a pod on nodes that lack the label of one of them, so the only constraint is on a
+// label that each node has. What a class sets replaces the rules of the operator.
+func TestSpread(t *testing.T) {
+	rack := []corev1.TopologySpreadConstraint{{TopologyKey: "rack", MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway}}
+	for name, test := range map[string]struct {
+		class v1beta1.FunctionClassSpec
+		want  string
+	}{
+		"Default":     {want: "spread over kubernetes.io/hostname, apart by topology.kubernetes.io/zone"},
+		"ClassSpread": {class: v1beta1.FunctionClassSpec{TopologySpreadConstraints: rack}, want: "spread over rack"},
+		"ClassAffinity": {
+			class: v1beta1.FunctionClassSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}},
+			want:  "spread over kubernetes.io/hostname",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settings.Settings{}.Of(&v1beta1.FunctionClass{Spec: test.class})
+			pod := desired.Deployment(function(everyField), s, "", binary).Spec.Template.Spec
+			var got []string
+			for _, constraint := range pod.TopologySpreadConstraints {
+				got = append(got, "spread over "+value(constraint.TopologyKey))
+			}
+			if pod.Affinity != nil && pod.Affinity.PodAntiAffinity != nil {
+				for _, term := range pod.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+					got = append(got, "apart by "+value(term.PodAffinityTerm.TopologyKey))
+				}
+			}
+			if got := strings.Join(got, ", "); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}

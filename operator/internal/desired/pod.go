@@ -45,7 +45,8 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(gracePeriodSeconds(fn, s)).
 		WithSecurityContext(security).
-		WithTopologySpreadConstraints(spread(fn)...).
+		WithTopologySpreadConstraints(spreadOverNodes(fn)).
+		WithAffinity(preferOtherZones(fn)).
 		WithVolumes(volumes...)
 	runAs(pod, fn)
 	applyClass(pod, fn, s.Class)
@@ -111,19 +112,27 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 
 func portString(port int32) string { return strconv.Itoa(int(port)) }
 
-// spread spreads the replicas of one template over nodes and zones, if possible. It does not depend
-// on the number of replicas, because scaling must not change the template.
-func spread(fn *v1beta1.Function) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
-	var all []*corev1ac.TopologySpreadConstraintApplyConfiguration
-	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
-		all = append(all, corev1ac.TopologySpreadConstraint().
-			WithTopologyKey(key).
-			WithMaxSkew(1).
-			WithWhenUnsatisfiable(corev1.ScheduleAnyway).
-			WithMatchLabelKeys("pod-template-hash").
-			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))))
-	}
-	return all
+// spreadOverNodes spreads the replicas of one template over nodes, if possible. It does not depend on
+// the number of replicas, because scaling must not change the template.
+func spreadOverNodes(fn *v1beta1.Function) *corev1ac.TopologySpreadConstraintApplyConfiguration {
+	return corev1ac.TopologySpreadConstraint().
+		WithTopologyKey(corev1.LabelHostname).
+		WithMaxSkew(1).
+		WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+		WithMatchLabelKeys("pod-template-hash").
+		WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name)))
+}
+
+// preferOtherZones spreads the replicas over zones, if possible. A second topology spread constraint
+// would not: the scheduler ignores all constraints on nodes that lack the label of one of them, so
+// that replicas would not be spread over nodes in clusters without zones.
+func preferOtherZones(fn *v1beta1.Function) *corev1ac.AffinityApplyConfiguration {
+	other := corev1ac.PodAffinityTerm().
+		WithTopologyKey(corev1.LabelTopologyZone).
+		WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name)))
+	return corev1ac.Affinity().WithPodAntiAffinity(corev1ac.PodAntiAffinity().
+		WithPreferredDuringSchedulingIgnoredDuringExecution(
+			corev1ac.WeightedPodAffinityTerm().WithWeight(100).WithPodAffinityTerm(other)))
 }
 
 // defaultLostNodeTimeout is the default time after which pods on a lost node are replaced.

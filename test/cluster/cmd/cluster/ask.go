@@ -12,21 +12,22 @@ import (
 // condition contains the fields of a node's condition that the probes read.
 type condition struct{ Type, Status, Message string }
 
-// nodeReady returns nil when the node is ready for pods.
-func nodeReady(ctx context.Context, n node.Node) error {
+// nodeReady returns nil when the node with this name is ready for pods. It asks the API server of
+// the first node.
+func nodeReady(ctx context.Context, first node.Node, name string) error {
 	var answer struct {
 		Status struct{ Conditions []condition }
 	}
-	if err := askAPI(ctx, n, "/api/v1/nodes/"+node.Name, &answer); err != nil {
+	if err := askAPI(ctx, first, "/api/v1/nodes/"+name, &answer); err != nil {
 		return err
 	}
 	conditions := answer.Status.Conditions
 	i := slices.IndexFunc(conditions, func(c condition) bool { return c.Type == "Ready" })
 	switch {
 	case i < 0:
-		return fmt.Errorf("node %s has no condition Ready", node.Name)
+		return fmt.Errorf("node %s has no condition Ready", name)
 	case conditions[i].Status != "True":
-		return fmt.Errorf("node %s: %s", node.Name, conditions[i].Message)
+		return fmt.Errorf("node %s: %s", name, conditions[i].Message)
 	}
 	return nil
 }

@@ -16,57 +16,75 @@ import (
 // cluster is the cluster of a checkout, whether it is running or not.
 type cluster struct {
 	checkout checkout.Checkout
-	cell     cell.Cell
 	say      *progress.Printer
 }
 
 func newCluster(c checkout.Checkout) cluster {
-	return cluster{
-		checkout: c,
-		cell:     cell.Cell{Name: c.Name(), Addr: node.IP},
-		say:      progress.New(os.Stdout),
-	}
+	return cluster{checkout: c, say: progress.New(os.Stdout)}
 }
 
-// node returns the cluster's node. It requires that ports are chosen and all packages are
-// installed.
-func (c cluster) node() (node.Node, error) {
+// nodes returns the cluster's nodes, of which the first runs the control plane. It requires that
+// ports are chosen and all packages are installed.
+func (c cluster) nodes() ([]node.Node, error) {
 	ports, err := c.checkout.Ports()
 	if err != nil {
-		return node.Node{}, err
+		return nil, err
 	}
 	runc, err := exec.LookPath("runc")
 	if err != nil {
-		return node.Node{}, err
+		return nil, err
 	}
 	cni, ok := parts.CNI()
 	if !ok {
-		return node.Node{}, errors.New("the CNI plugins are gone: cluster up installs them")
+		return nil, errors.New("the CNI plugins are gone: cluster up installs them")
 	}
-	return node.Node{Checkout: c.checkout, Ports: ports, CNI: cni, Runc: runc}, nil
+	s, err := c.settings()
+	if err != nil {
+		return nil, err
+	}
+	program, err := parts.Kubernetes(s.Kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []node.Node
+	for number := range s.Nodes {
+		nodes = append(nodes, node.Node{
+			Checkout: c.checkout, Ports: ports, Number: number + 1, Kubernetes: program, CNI: cni, Runc: runc,
+		})
+	}
+	return nodes, nil
 }
 
-// runningNode returns the node and the supervisor's process ID of a running cluster.
-func (c cluster) runningNode() (pid int, n node.Node, err error) {
+// runningNodes returns the nodes and the supervisor's process ID of a running cluster.
+func (c cluster) runningNodes() (pid int, nodes []node.Node, err error) {
 	if pid, err = c.running(); err != nil {
-		return 0, n, err
+		return 0, nil, err
 	}
 	if pid == 0 {
-		return 0, n, errors.New("no cluster runs: start one with cluster up")
+		return 0, nil, errors.New("no cluster runs: start one with cluster up")
 	}
-	n, err = c.node()
-	return pid, n, err
+	nodes, err = c.nodes()
+	return pid, nodes, err
+}
+
+// cellOf returns the namespaces and the cgroup of a node.
+func cellOf(n node.Node) cell.Cell {
+	return cell.Cell{Name: n.Cell(), Addr: n.Addr(), Pods: n.PodCIDR()}
 }
 
 // clean removes what a stopped cluster has left, whether it was stopped by down, killed, or
 // lost in a restart of the machine.
 func (c cluster) clean() error {
-	// The kernel may still be ending processes. The cgroups show when it has finished.
-	if err := c.cell.RemoveCgroup(); err != nil {
-		return err
-	}
-	if err := c.cell.RemoveNet(); err != nil {
-		return err
+	// It may have had more nodes than the settings say, because those are lost first.
+	for number := range node.MaxNodes {
+		nodeCell := cellOf(node.Node{Checkout: c.checkout, Number: number + 1})
+		// The kernel may still be ending processes. The cgroups show when it has finished.
+		if err := nodeCell.RemoveCgroup(); err != nil {
+			return err
+		}
+		if err := nodeCell.RemoveNet(); err != nil {
+			return err
+		}
 	}
 	if err := cell.UnmountUnder(c.checkout.State()); err != nil {
 		return err

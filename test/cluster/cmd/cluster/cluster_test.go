@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 // TestEnvironment reads the file as users do, from a path that needs quoting.
 func TestEnvironment(t *testing.T) {
 	c := newCluster(checkout.Checkout{Root: "/tmp/it's here $HOME"})
-	n := node.Node{Checkout: c.checkout, Ports: checkout.Ports{API: 20001, Registry: 20002}}
+	n := node.Node{Checkout: c.checkout, Number: 1, Ports: checkout.Ports{API: 20001, Registry: 20002}}
 	script := c.environment(n) + `printf '%s\n' "$KUBECONFIG" "$KO_DOCKER_REPO" "$KO_DEFAULTBASEIMAGE" "$PATH"`
 	shell := exec.Command("/bin/sh", "-eu", "-c", script)
 	shell.Env = []string{"PATH=/bin"}
@@ -36,6 +36,50 @@ func TestEnvironment(t *testing.T) {
 `
 	if string(got) != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestWanted(t *testing.T) {
+	for _, test := range []struct {
+		kubernetes, nodes string
+		want              settings
+		fails             bool
+	}{
+		{want: settings{Nodes: 1}},
+		{kubernetes: "1.30", nodes: "2", want: settings{Kubernetes: "1.30", Nodes: 2}},
+		{nodes: "2", want: settings{Nodes: 2}},
+		{kubernetes: "1.12", fails: true},
+		{nodes: "0", fails: true},
+		{nodes: "3", fails: true},
+		{nodes: "two", fails: true},
+	} {
+		t.Setenv("KUBERNETES", test.kubernetes)
+		t.Setenv("NODES", test.nodes)
+		got, err := wanted(defaults)
+		if (err != nil) != test.fails || err == nil && got != test.want {
+			t.Errorf("KUBERNETES=%s NODES=%s: %+v, %v", test.kubernetes, test.nodes, got, err)
+		}
+	}
+}
+
+func TestRunningClusterKeepsItsSettings(t *testing.T) {
+	c := newCluster(checkout.Checkout{Root: t.TempDir()})
+	if err := os.MkdirAll(c.checkout.State(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store(settings{Kubernetes: "1.30", Nodes: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.unchanged(); err != nil {
+		t.Errorf("without variables: %v", err)
+	}
+	t.Setenv("NODES", "2")
+	if err := c.unchanged(); err != nil {
+		t.Errorf("with the same number of nodes: %v", err)
+	}
+	t.Setenv("NODES", "1")
+	if err := c.unchanged(); err == nil {
+		t.Error("with another number of nodes: no error")
 	}
 }
 

@@ -16,7 +16,7 @@ func (c cluster) environment(n node.Node) string {
 		{"KUBECONFIG", c.checkout.Kubeconfig()},
 		{"KO_DOCKER_REPO", n.Registry()},
 		{"KO_DEFAULTBASEIMAGE", images.StaticRef(n.Registry())},
-		{"GOLESS_CLUSTER_NETNS", c.cell.NetPath()},
+		{"GOLESS_CLUSTER_NETNS", cellOf(n).NetPath()},
 		{"GOLESS_CLUSTER_AUDIT_LOG", n.AuditLog()},
 	} {
 		fmt.Fprintf(&script, "export %s=%s\n", v.name, quote(v.value))

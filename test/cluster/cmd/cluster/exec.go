@@ -1,6 +1,6 @@
 package main
 
-// exec replaces the current process by a command in the cluster's network. The command does not
+// exec replaces the current process by a command in the network of the first node. The command does not
 // see other networks of the machine, but its files and processes.
 func (c cluster) exec(args []string) error {
 	if len(args) > 0 && args[0] == "--" {
@@ -9,9 +9,9 @@ func (c cluster) exec(args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}
-	_, n, err := c.runningNode()
+	_, nodes, err := c.runningNodes()
 	if err != nil {
 		return err
 	}
-	return c.cell.Exec(args, n.ResolvConf())
+	return cellOf(nodes[0]).Exec(args, nodes[0].ResolvConf())
 }

@@ -1,5 +1,5 @@
 // Command cluster runs a real Kubernetes on this machine without a container engine: a control
-// plane and one node, in their own namespaces, for the checkout of the repository in which it
+// plane and one or two nodes, in their own namespaces, for the checkout of the repository in which it
 // is called. See test/cluster/README.md.
 //
 // This package determines the order of the steps. The steps are in internal packages.
@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"goless.io/test/cluster/internal/checkout"
-	"goless.io/test/cluster/internal/parts"
 )
 
 const usage = `usage: cluster build|up|down|status|exec
@@ -25,7 +24,12 @@ const usage = `usage: cluster build|up|down|status|exec
                   .cache/cluster/kubeconfig and .cache/cluster/env
   down            end the cluster and remove all of it but what was built
   status          say whether the cluster runs and where; exit 1 if it does not
-  exec -- CMD...  run a command in the cluster's network, with its name server
+  exec -- CMD...  run a command in the network of the first node, with its name server
+
+Environment variables of build and up:
+
+  KUBERNETES      the version of Kubernetes: 1.30, or empty for the default
+  NODES           the number of nodes, 1 (the default) or 2
 `
 
 // errUsage makes main print the usage.
@@ -33,12 +37,12 @@ var errUsage = errors.New("usage")
 
 // commands contains the commands for users, followed by the internal one.
 var commands = map[string]func(ctx context.Context, c cluster, args []string) error{
-	"build":  func(ctx context.Context, c cluster, _ []string) error { return parts.Build(ctx, c.checkout, c.say) },
+	"build":  func(ctx context.Context, c cluster, _ []string) error { return c.build(ctx) },
 	"up":     func(ctx context.Context, c cluster, _ []string) error { return c.up(ctx) },
 	"down":   func(_ context.Context, c cluster, _ []string) error { return c.down() },
 	"status": func(ctx context.Context, c cluster, _ []string) error { return c.status(ctx) },
 	"exec":   func(_ context.Context, c cluster, args []string) error { return c.exec(args) },
-	hidden:   func(ctx context.Context, c cluster, _ []string) error { return c.supervise(ctx) },
+	hidden:   func(ctx context.Context, c cluster, args []string) error { return c.supervise(ctx, args) },
 }
 
 func main() {

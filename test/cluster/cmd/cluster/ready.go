@@ -22,10 +22,10 @@ type probe struct {
 const startLimit = 3 * time.Minute
 
 // waitReady waits until all probes succeed, and reports each success.
-func (c cluster) waitReady(ctx context.Context, n node.Node, ended <-chan struct{}) error {
+func (c cluster) waitReady(ctx context.Context, nodes []node.Node, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	for _, p := range c.probes(n) {
+	for _, p := range c.probes(nodes) {
 		if err := c.await(ctx, p, ended); err != nil {
 			return fmt.Errorf("%s: %w\nsee the logs in %s, and try again after cluster down", p.name, err, c.checkout.Logs())
 		}
@@ -60,8 +60,9 @@ func (c cluster) await(ctx context.Context, p probe, ended <-chan struct{}) erro
 }
 
 // probes returns the probes in the order in which they usually succeed.
-func (c cluster) probes(n node.Node) []probe {
-	return []probe{
+func (c cluster) probes(nodes []node.Node) []probe {
+	n := nodes[0]
+	probes := []probe{
 		{"the registry has the base images", func(ctx context.Context) error {
 			// The last image to be pushed. Every pod needs it.
 			return node.Get(ctx, http.DefaultClient, "http://"+n.Registry()+"/v2/base/pause/manifests/latest", nil)
@@ -70,14 +71,18 @@ func (c cluster) probes(n node.Node) []probe {
 		{"the default service account exists", func(ctx context.Context) error {
 			return askAPI(ctx, n, "/api/v1/namespaces/default/serviceaccounts/default", nil)
 		}},
-		{"the name server answers", c.resolve},
-		{"the node is ready", func(ctx context.Context) error { return nodeReady(ctx, n) }},
+		{"the name server answers", func(ctx context.Context) error { return resolve(ctx, n) }},
 	}
+	for _, other := range nodes {
+		name := other.Name()
+		probes = append(probes, probe{"node " + name + " is ready", func(ctx context.Context) error { return nodeReady(ctx, n, name) }})
+	}
+	return probes
 }
 
 // resolve queries the cluster's name server for a name that always exists.
-func (c cluster) resolve(ctx context.Context) error {
-	inside, err := c.cell.OpenNet()
+func resolve(ctx context.Context, n node.Node) error {
+	inside, err := cellOf(n).OpenNet()
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // status prints the state of all programs. It fails unless all of them are healthy.
 func (c cluster) status(ctx context.Context) error {
-	pid, n, err := c.runningNode()
+	pid, nodes, err := c.runningNodes()
 	if err != nil {
 		return err
 	}
@@ -20,14 +20,15 @@ registry    %s
 network     %s
 shell       . %s
 `
-	_, err = fmt.Fprintf(os.Stdout, report, pid, c.checkout.Logs(), n.APIServer(), n.Registry(), c.cell.NetPath(), c.checkout.Env())
+	n := nodes[0]
+	_, err = fmt.Fprintf(os.Stdout, report, pid, c.checkout.Logs(), n.APIServer(), n.Registry(), cellOf(n).NetPath(), c.checkout.Env())
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var failed []error
-	for _, p := range c.probes(n) {
+	for _, p := range c.probes(nodes) {
 		if err := p.ask(ctx); err != nil {
 			failed = append(failed, fmt.Errorf("%s: not yet: %w", p.name, err))
 		}

@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"slices"
+	"strconv"
 	"syscall"
 
 	"goless.io/test/cluster/internal/cell"
@@ -33,36 +36,45 @@ var kernelSettings = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 }
 
-// supervise runs the cluster until it receives a signal, and then stops all of it.
-func (c cluster) supervise(ctx context.Context) error {
+// supervise runs the first node of the cluster and its control plane, or the node with the given
+// number, until it receives a signal. It then stops all of it.
+func (c cluster) supervise(ctx context.Context, args []string) error {
+	nodes, err := c.nodes()
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return c.superviseFirst(ctx, nodes)
+	}
+	i := slices.IndexFunc(nodes, func(n node.Node) bool { return strconv.Itoa(n.Number) == args[0] })
+	if i < 0 {
+		return errUsage
+	}
+	return c.superviseWorker(ctx, nodes[i])
+}
+
+func (c cluster) superviseFirst(ctx context.Context, nodes []node.Node) error {
 	syscall.CloseOnExec(lockFD) // otherwise every daemon would hold the lock
-	inside, err := c.cell.OpenNet()
-	if err != nil {
+	var networks []*cell.Net
+	for _, n := range nodes {
+		network, err := cellOf(n).OpenNet()
+		if err != nil {
+			return err
+		}
+		networks = append(networks, network)
+	}
+	n, inside := nodes[0], networks[0]
+	if err := c.enterMounts(n); err != nil {
 		return err
 	}
-	n, err := c.node()
-	if err != nil {
+	if err := node.Prepare(nodes); err != nil {
 		return err
 	}
-	if err := cell.Private(c.checkout.State(), c.checkout.Cache()); err != nil {
-		return err
-	}
-	if err := cell.FakeSysctls("/run/sysctl", kernelSettings); err != nil {
-		return err
-	}
-	if err := n.Prepare(); err != nil {
-		return err
-	}
-	if err := c.serveRegistry(n, inside); err != nil {
+	if err := c.serveRegistry(n, networks); err != nil {
 		return err
 	}
 	if err := forwardAPI(n, inside); err != nil {
 		return err
-	}
-	supervisor := supervise.Supervisor{
-		Init:   supervise.NewInit(),
-		Inside: inside.Inside,
-		Logs:   c.checkout.Logs(),
 	}
 	go func() {
 		if err := images.Push(n.Registry(), n.PauseProgram()); err != nil {
@@ -75,21 +87,62 @@ func (c cluster) supervise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	supervisor.Run(ctx, daemons)
+	for i := 1; i < len(nodes); i++ {
+		daemons = append(daemons, c.worker(nodes[i], networks[i]))
+	}
+	keep(ctx, n, inside.Inside, daemons)
 	return nil
 }
 
-// serveRegistry serves the registry at the same address inside and outside of the cell.
-func (c cluster) serveRegistry(n node.Node, inside *cell.Net) error {
+// worker returns the supervisor of a node after the first one, which starts in the node's network
+// and in new PID and mount namespaces.
+func (c cluster) worker(n node.Node, network *cell.Net) supervise.Daemon {
+	return supervise.Daemon{
+		Name:   n.Name(),
+		Argv:   []string{"/proc/self/exe", "-root", c.checkout.Root, hidden, strconv.Itoa(n.Number)},
+		Env:    os.Environ(),
+		Needs:  []string{"kube-apiserver"},
+		Inside: network.Inside,
+		Sys:    &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS},
+	}
+}
+
+func (c cluster) superviseWorker(ctx context.Context, n node.Node) error {
+	if err := c.enterMounts(n); err != nil {
+		return err
+	}
+	keep(ctx, n, func(f func() error) error { return f() }, n.WorkerDaemons())
+	return nil
+}
+
+// keep keeps the daemons of a node running until ctx ends.
+func keep(ctx context.Context, n node.Node, inside func(func() error) error, daemons []supervise.Daemon) {
+	supervisor := supervise.Supervisor{Init: supervise.NewInit(), Inside: inside, Logs: n.Logs()}
+	supervisor.Run(ctx, daemons)
+}
+
+// enterMounts gives the calling process the mounts and kernel settings of a node.
+func (c cluster) enterMounts(n node.Node) error {
+	if err := cell.Private(n.State(), c.checkout.Cache()); err != nil {
+		return err
+	}
+	return cell.FakeSysctls("/run/sysctl", kernelSettings)
+}
+
+// serveRegistry serves the registry at the same address outside of the cells and in each of them.
+func (c cluster) serveRegistry(n node.Node, networks []*cell.Net) error {
 	handler, err := images.NewRegistry(c.checkout.Blobs(), log.New(log.Writer(), "registry: ", log.LstdFlags))
 	if err != nil {
 		return err
 	}
 	server := &http.Server{Handler: handler}
-	for _, listen := range []func(addr string) (net.Listener, error){
+	listens := []func(addr string) (net.Listener, error){
 		func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) },
-		inside.Listen,
-	} {
+	}
+	for _, network := range networks {
+		listens = append(listens, network.Listen)
+	}
+	for _, listen := range listens {
 		listener, err := listen(n.Registry())
 		if err != nil {
 			return fmt.Errorf("registry: %w", err)

@@ -27,30 +27,46 @@ func (c cluster) up(ctx context.Context) error {
 	}
 	var ended <-chan struct{}
 	if pid == 0 {
-		if ended, err = c.start(ctx); err != nil {
-			return err
-		}
+		ended, err = c.start(ctx)
+	} else {
+		err = c.unchanged()
 	}
-	n, err := c.node()
 	if err != nil {
 		return err
 	}
-	if err := c.waitReady(ctx, n, ended); err != nil {
+	nodes, err := c.nodes()
+	if err != nil {
 		return err
 	}
-	if err := c.publish(n); err != nil {
+	if err := c.waitReady(ctx, nodes, ended); err != nil {
+		return err
+	}
+	if err := c.publish(nodes[0]); err != nil {
 		return err
 	}
 	c.say.Say("the cluster is ready: . %s", c.checkout.Env())
 	return nil
 }
 
+// build builds the programs of a new cluster.
+func (c cluster) build(ctx context.Context) error {
+	s, err := wanted(defaults)
+	if err != nil {
+		return err
+	}
+	return parts.Build(ctx, c.checkout, s.Kubernetes, c.say)
+}
+
 // start builds the parts, removes what an earlier cluster has left, and starts the supervisor.
 func (c cluster) start(ctx context.Context) (ended <-chan struct{}, err error) {
+	s, err := wanted(defaults)
+	if err != nil {
+		return nil, err
+	}
 	if err := parts.InstallPackages(c.say); err != nil {
 		return nil, err
 	}
-	if err := parts.Build(ctx, c.checkout, c.say); err != nil {
+	if err := parts.Build(ctx, c.checkout, s.Kubernetes, c.say); err != nil {
 		return nil, err
 	}
 	if err := c.clean(); err != nil {
@@ -68,14 +84,42 @@ func (c cluster) start(ctx context.Context) (ended <-chan struct{}, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.cell.CreateNet(); err != nil {
+	if err := c.store(s); err != nil {
 		return nil, err
 	}
-	if err := c.cell.CreateCgroup(); err != nil {
+	if err := c.createCells(); err != nil {
 		return nil, err
 	}
 	c.say.Say("starting the cluster, API server on port %d, registry on port %d ...", ports.API, ports.Registry)
 	return c.launch()
+}
+
+// createCells creates the namespaces and cgroups of all nodes, and connects their networks.
+func (c cluster) createCells() error {
+	nodes, err := c.nodes()
+	if err != nil {
+		return err
+	}
+	first := cellOf(nodes[0])
+	for _, n := range nodes {
+		nodeCell := cellOf(n)
+		if err := nodeCell.CreateNet(); err != nil {
+			return err
+		}
+		if err := nodeCell.CreateCgroup(); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(n.Logs(), 0o755); err != nil {
+			return err
+		}
+		if n.Number == nodes[0].Number {
+			continue
+		}
+		if err := nodeCell.Connect(first, fmt.Sprintf("node%d", n.Number)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func portIsFree(port int) bool {

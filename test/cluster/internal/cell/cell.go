@@ -1,5 +1,5 @@
-// Package cell manages the kernel resources of a cluster: a named network namespace, private
-// mounts, and a cgroup. The programs of the cluster run in a cell and change nothing outside of
+// Package cell manages the kernel resources of a node: a named network namespace, private
+// mounts, and a cgroup. The programs of the node run in a cell and change nothing outside of
 // it. The kernel ends a PID namespace and its mounts together with its first process, so that
 // little needs to be removed afterwards.
 //
@@ -25,6 +25,8 @@ type Cell struct {
 	Name string
 	// Addr is the IPv4 address of the node in the cell.
 	Addr string
+	// Pods are the IPv4 addresses of the node's pods, such as 172.30.1.0/24.
+	Pods string
 }
 
 // namespaces is the directory in which `ip netns` and nsenter look up names.
@@ -55,13 +57,36 @@ func (c Cell) CreateNet() error {
 	if err != nil {
 		return err
 	}
-	for _, command := range []string{
+	return c.ip(
 		"link set lo up",
 		"link add node0 type bridge",
-		"addr add " + c.Addr + "/32 dev node0",
+		"addr add "+c.Addr+"/32 dev node0",
 		"link set node0 up",
 		"route add default dev node0",
-	} {
+	)
+}
+
+// Connect connects the network of the cell to that of the cell first: a virtual cable between the
+// bridges, and routes to the pods. The end of the cable in first has the name port, so that tests
+// can disconnect the node with ip -netns FIRST link set PORT down.
+func (c Cell) Connect(first Cell, port string) error {
+	err := first.ip(
+		"link add "+port+" type veth peer name uplink netns "+c.Name,
+		"link set "+port+" master node0 up",
+		"route add "+c.Pods+" via "+c.Addr+" dev node0 onlink",
+	)
+	if err != nil {
+		return err
+	}
+	return c.ip(
+		"link set uplink master node0 up",
+		"route add "+first.Pods+" via "+first.Addr+" dev node0 onlink",
+	)
+}
+
+// ip runs commands of ip in the network namespace.
+func (c Cell) ip(commands ...string) error {
+	for _, command := range commands {
 		args := append([]string{"-netns", c.Name}, strings.Fields(command)...)
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %s: %w: %s", command, err, strings.TrimSpace(string(out)))

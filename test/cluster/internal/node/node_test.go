@@ -11,34 +11,46 @@ import (
 	"goless.io/test/cluster/internal/cell"
 	"goless.io/test/cluster/internal/checkout"
 	"goless.io/test/cluster/internal/node"
+	"goless.io/test/cluster/internal/supervise"
 )
 
-func prepare(t *testing.T) node.Node {
+// prepare returns the nodes of a cluster, with all files.
+func prepare(t *testing.T) (first, second node.Node) {
 	t.Helper()
-	n := node.Node{
-		Checkout: checkout.Checkout{Root: t.TempDir()},
-		Ports:    checkout.Ports{API: 20001, Registry: 20002},
-		CNI:      "/usr/lib/cni",
-		Runc:     "/usr/sbin/runc",
+	first = node.Node{
+		Checkout:   checkout.Checkout{Root: t.TempDir()},
+		Ports:      checkout.Ports{API: 20001, Registry: 20002},
+		Number:     1,
+		Kubernetes: "kubernetes",
+		CNI:        "/usr/lib/cni",
+		Runc:       "/usr/sbin/runc",
 	}
-	if err := n.Prepare(); err != nil {
+	second = first
+	second.Number = 2
+	if err := node.Prepare([]node.Node{first, second}); err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return first, second
 }
 
 // TestFilesExist checks every path in the arguments of programs and in configuration files.
 func TestFilesExist(t *testing.T) {
-	n := prepare(t)
-	daemons, err := n.Daemons(&cell.Net{})
+	first, second := prepare(t)
+	daemons, err := first.Daemons(&cell.Net{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	wantFiles(t, first, daemons, "containerd.toml", "kubelet.yaml", "Corefile")
+	wantFiles(t, second, second.WorkerDaemons(), "containerd.toml", "kubelet.yaml")
+}
+
+func wantFiles(t *testing.T, n node.Node, daemons []supervise.Daemon, configs ...string) {
+	t.Helper()
 	var words []string
 	for _, d := range daemons {
 		words = append(words, d.Argv...)
 	}
-	for _, name := range []string{"containerd.toml", "kubelet.yaml", "Corefile"} {
+	for _, name := range configs {
 		text, err := os.ReadFile(filepath.Join(n.Etc(), name))
 		if err != nil {
 			t.Fatal(err)
@@ -57,8 +69,32 @@ func TestFilesExist(t *testing.T) {
 	}
 }
 
+// TestNodesDiffer checks that two nodes share no name, address or directory.
+func TestNodesDiffer(t *testing.T) {
+	first, second := prepare(t)
+	of := func(n node.Node) []string {
+		return []string{n.Name(), n.Cell(), n.Addr(), n.PodCIDR(), n.State(), n.Logs()}
+	}
+	for i, value := range of(first) {
+		if other := of(second)[i]; other == value {
+			t.Errorf("both nodes have %s", value)
+		}
+	}
+	if first.Addr() != node.IP {
+		t.Errorf("address of the first node = %s, want %s", first.Addr(), node.IP)
+	}
+	kubeconfig, err := os.ReadFile(second.Kubeconfig("kubelet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "server: https://" + node.IP + ":20001"; !strings.Contains(string(kubeconfig), want) {
+		t.Errorf("kubeconfig of the second node has no %q", want)
+	}
+}
+
 func TestDaemonsNeedOnlyEarlierOnes(t *testing.T) {
-	daemons, err := prepare(t).Daemons(&cell.Net{})
+	first, _ := prepare(t)
+	daemons, err := first.Daemons(&cell.Net{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +110,8 @@ func TestDaemonsNeedOnlyEarlierOnes(t *testing.T) {
 }
 
 func TestPodNetworkIsJSON(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(prepare(t).Etc(), "cni", "pods.conflist"))
+	first, _ := prepare(t)
+	text, err := os.ReadFile(filepath.Join(first.Etc(), "cni", "pods.conflist"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +121,7 @@ func TestPodNetworkIsJSON(t *testing.T) {
 }
 
 func TestKeysAreSecret(t *testing.T) {
-	n := prepare(t)
+	n, _ := prepare(t)
 	keys, err := filepath.Glob(filepath.Join(n.Etc(), "*.k[eu]*")) // .key and .kubeconfig
 	if err != nil || len(keys) == 0 {
 		t.Fatalf("no keys: %v", err)
@@ -101,7 +138,8 @@ func TestKeysAreSecret(t *testing.T) {
 }
 
 func TestAdminTrustsTheAPIServer(t *testing.T) {
-	config, err := prepare(t).TLSConfig()
+	first, _ := prepare(t)
+	config, err := first.TLSConfig()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,15 +21,20 @@ var templates = template.Must(template.ParseFS(config, "config/*"))
 // Modes of public files, and of those that contain a private key.
 const public, secret fs.FileMode = 0o644, 0o600
 
-// files maps paths relative to Etc to configuration files.
-var files = map[string]string{
-	"containerd.toml":   "containerd.toml",
-	"kubelet.yaml":      "kubelet.yaml",
-	"audit.yaml":        "audit.yaml",
-	"Corefile":          "Corefile",
-	"resolv.conf":       "resolv.conf",
-	"cni/pods.conflist": "pods.conflist",
-}
+// nodeFiles maps paths relative to Etc of each node to configuration files, controlFiles those of
+// the node with the control plane.
+var (
+	nodeFiles = map[string]string{
+		"containerd.toml":   "containerd.toml",
+		"kubelet.yaml":      "kubelet.yaml",
+		"cni/pods.conflist": "pods.conflist",
+	}
+	controlFiles = map[string]string{
+		"audit.yaml":  "audit.yaml",
+		"Corefile":    "Corefile",
+		"resolv.conf": "resolv.conf",
+	}
+)
 
 // identity is a certificate with its kubeconfig. Each program has its own, so that the audit
 // log identifies it.
@@ -39,7 +44,8 @@ type identity struct {
 	hosts       []string
 }
 
-var identities = []identity{
+// controlPlane contains the identities of the programs that only the first node runs.
+var controlPlane = []identity{
 	{name: Admin, user: "admin", group: "system:masters"},
 	{name: "kube-apiserver", user: "kube-apiserver", group: "system:masters", hosts: []string{
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
@@ -47,8 +53,6 @@ var identities = []identity{
 	}},
 	{name: "kube-controller-manager", user: "system:kube-controller-manager"},
 	{name: "kube-scheduler", user: "system:kube-scheduler"},
-	{name: "kubelet", user: "system:node:" + Name, group: "system:nodes", hosts: []string{Name, IP}},
-	{name: "kube-proxy", user: "system:kube-proxy"},
 	{name: "coredns", user: "coredns", group: "system:masters"},
 	// Signs tokens. Its certificate is not used.
 	{name: "service-account", user: "service-account"},
@@ -57,17 +61,33 @@ var identities = []identity{
 // Admin is the user with all permissions.
 const Admin = "admin"
 
-// Prepare writes all files that the programs read: new certificates, and the configuration
-// files.
-func (n Node) Prepare() error {
+// Prepare writes all files that the programs of the nodes read: new certificates, and the
+// configuration files. The first node runs the control plane.
+func Prepare(nodes []Node) error {
 	authority, err := pki.New("goless-cluster")
 	if err != nil {
 		return err
 	}
+	if err := nodes[0].prepare(authority, controlPlane, controlFiles); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		ids := []identity{
+			{name: "kubelet", user: "system:node:" + n.Name(), group: "system:nodes", hosts: []string{n.Name(), n.Addr()}},
+			{name: "kube-proxy", user: "system:kube-proxy"},
+		}
+		if err := n.prepare(authority, ids, nodeFiles); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n Node) prepare(authority *pki.Authority, ids []identity, files map[string]string) error {
 	if err := write(n.etc("ca.crt"), public, authority.PEM); err != nil {
 		return err
 	}
-	for _, id := range identities {
+	for _, id := range ids {
 		if err := n.identify(authority, id); err != nil {
 			return fmt.Errorf("certificate of %s: %w", id.name, err)
 		}
@@ -92,7 +112,7 @@ func (n Node) identify(authority *pki.Authority, id identity) error {
 		return err
 	}
 	return render(n.Kubeconfig(id.name), "kubeconfig.yaml", secret, map[string]string{
-		"Server": n.APIServer(),
+		"Server": n.serverForNode(),
 		"User":   id.name,
 		"CA":     base64.StdEncoding.EncodeToString(authority.PEM),
 		"Cert":   base64.StdEncoding.EncodeToString(pair.Cert),

@@ -18,14 +18,18 @@ import (
 // heartbeat is the interval of progress messages of a long build.
 const heartbeat = 20 * time.Second
 
-// Build builds the programs of all parts that are out of date. It requires go in PATH.
-func Build(ctx context.Context, c checkout.Checkout, say *progress.Printer) error {
+// Build builds the programs that a cluster with this version of Kubernetes requires and that are out
+// of date. kubectl is always that of the default version. It requires go in PATH.
+func Build(ctx context.Context, c checkout.Checkout, kubernetes string, say *progress.Printer) error {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
 	if err != nil {
 		return fmt.Errorf("run go: %w: install Go, see go.mod for the version", err)
 	}
 	goVersion := strings.TrimSpace(string(out))
 	for _, p := range all {
+		if p.kubernetes != "" && p.kubernetes != kubernetes {
+			continue
+		}
 		key, err := p.key(c.Source(), goVersion)
 		if err != nil {
 			return err
@@ -36,7 +40,7 @@ func Build(ctx context.Context, c checkout.Checkout, say *progress.Printer) erro
 		if err := p.build(ctx, c, say); err != nil {
 			return fmt.Errorf("build %s: %w", p.name, err)
 		}
-		if err := os.WriteFile(keyFile(c.Bin(), p.name), []byte(key), 0o644); err != nil {
+		if err := os.WriteFile(p.keyFile(c.Bin()), []byte(key), 0o644); err != nil {
 			return err
 		}
 	}
@@ -45,7 +49,7 @@ func Build(ctx context.Context, c checkout.Checkout, say *progress.Printer) erro
 
 // isCurrent reports whether the part was built from the inputs of key.
 func (p part) isCurrent(bin, key string) bool {
-	built, err := os.ReadFile(keyFile(bin, p.name))
+	built, err := os.ReadFile(p.keyFile(bin))
 	if err != nil || string(built) != key {
 		return false
 	}
@@ -57,7 +61,7 @@ func (p part) isCurrent(bin, key string) bool {
 	return true
 }
 
-func keyFile(bin, part string) string { return filepath.Join(bin, "."+part+".key") }
+func (p part) keyFile(bin string) string { return filepath.Join(bin, "."+p.programs()[0]+".key") }
 
 // build builds to a temporary directory first. Programs of a running cluster are replaced, not
 // overwritten.
@@ -108,7 +112,7 @@ func (p part) command(ctx context.Context, c checkout.Checkout, version, out str
 // rejects the server.
 func (p part) ldflags(version string) string {
 	flags := []string{"-s", "-w"}
-	if p.main == "k8s.io/kubernetes" {
+	if p.main == kubernetesModule {
 		number := strings.Split(strings.TrimPrefix(version, "v"), ".")
 		const variable = "-X k8s.io/component-base/version."
 		flags = append(flags, variable+"gitVersion="+version, variable+"gitMajor="+number[0], variable+"gitMinor="+number[1])

@@ -14,7 +14,7 @@ import (
 
 // part consists of one or more programs that one go command builds.
 type part struct {
-	// name is the name of the part in messages and in the cache.
+	// name is the name of the part in messages.
 	name string
 	// cost describes the duration of an uncached build.
 	cost string
@@ -25,13 +25,23 @@ type part struct {
 	main string
 	// published contains packages with versions, in the format of go install.
 	published []string
+	// kubernetes is the version of Kubernetes that requires the part. It is empty if all clusters
+	// require it.
+	kubernetes string
 }
+
+// Oldest is the oldest version of Kubernetes that Goless supports. A cluster may run it instead of
+// the version in kubernetes/go.mod, which is the default.
+const Oldest = "1.30"
+
+const kubernetesModule = "k8s.io/kubernetes"
 
 // containerd is built from its published version. No other part depends on that version.
 const containerd = "v2.4.2"
 
 var all = []part{
-	{name: "kubernetes", cost: "about 4 minutes", dir: "kubernetes", main: "k8s.io/kubernetes"},
+	{name: "kubernetes", cost: "about 5 minutes", dir: "kubernetes", main: kubernetesModule},
+	{name: "kubernetes", cost: "about 4 minutes", dir: "kubernetes-" + Oldest, main: kubernetesModule, kubernetes: Oldest},
 	{name: "coredns", cost: "about 45 seconds", dir: "coredns", main: "github.com/coredns/coredns"},
 	{name: "containerd", cost: "about 50 seconds", published: []string{
 		"github.com/containerd/containerd/v2/cmd/containerd@" + containerd,
@@ -40,7 +50,19 @@ var all = []part{
 	{name: "pause", cost: "a second", dir: "cmd/pause"},
 }
 
-// programs returns the names of the part's files.
+// Kubernetes returns the name of the program of a version of Kubernetes, which is Oldest, or empty
+// for the default.
+func Kubernetes(version string) (string, error) {
+	switch version {
+	case "":
+		return "kubernetes", nil
+	case Oldest:
+		return "kubernetes-" + Oldest, nil
+	}
+	return "", fmt.Errorf("no Kubernetes %s can be built: use %s, or leave it empty for the default", version, Oldest)
+}
+
+// programs returns the names of the part's files. The first identifies the part in the cache.
 func (p part) programs() []string {
 	if p.published == nil {
 		return []string{path.Base(p.dir)}

@@ -16,7 +16,7 @@ func TestPrograms(t *testing.T) {
 	for _, p := range all {
 		got = append(got, p.programs()...)
 	}
-	want := []string{"kubernetes", "coredns", "containerd", "containerd-shim-runc-v2", "pause"}
+	want := []string{"kubernetes", "kubernetes-1.30", "coredns", "containerd", "containerd-shim-runc-v2", "pause"}
 	if !slices.Equal(got, want) {
 		t.Errorf("programs = %q, want %q", got, want)
 	}
@@ -53,7 +53,7 @@ func TestIsCurrent(t *testing.T) {
 	if p.isCurrent(bin, "k1") {
 		t.Error("isCurrent before the build")
 	}
-	write(t, keyFile(bin, "p"), "k1")
+	write(t, p.keyFile(bin), "k1")
 	if p.isCurrent(bin, "k1") {
 		t.Error("isCurrent without the program")
 	}
@@ -67,8 +67,8 @@ func TestIsCurrent(t *testing.T) {
 }
 
 func TestKubernetesKnowsItsVersion(t *testing.T) {
-	flags := part{main: "k8s.io/kubernetes"}.ldflags("v1.36.3")
-	for _, want := range []string{"gitVersion=v1.36.3", "gitMajor=1", "gitMinor=36"} {
+	flags := part{main: "k8s.io/kubernetes"}.ldflags("v1.37.2")
+	for _, want := range []string{"gitVersion=v1.37.2", "gitMajor=1", "gitMinor=37"} {
 		if !strings.Contains(flags, "version."+want) {
 			t.Errorf("ldflags = %q, want %s in them", flags, want)
 		}

@@ -24,6 +24,10 @@ type Daemon struct {
 	// Ready returns nil when the dependents of the daemon may start. It is polled until then. A
 	// daemon without Ready is ready when it has started.
 	Ready func(ctx context.Context) error
+	// Sys contains attributes of the process, such as new namespaces. It is optional.
+	Sys *syscall.SysProcAttr
+	// Inside replaces Inside of the supervisor. It is optional.
+	Inside func(func() error) error
 }
 
 // Supervisor keeps daemons running.
@@ -106,10 +110,14 @@ func (s *Supervisor) once(ctx context.Context, d Daemon) (status string, err err
 		return "", err
 	}
 	defer null.Close() //nolint:errcheck // it was only read
-	attr := &os.ProcAttr{Dir: "/", Env: d.Env, Files: []*os.File{null, output, output}}
+	attr := &os.ProcAttr{Dir: "/", Env: d.Env, Files: []*os.File{null, output, output}, Sys: d.Sys}
+	inside := s.Inside
+	if d.Inside != nil {
+		inside = d.Inside
+	}
 	var pid int
 	var ended <-chan syscall.WaitStatus
-	err = s.Inside(func() error {
+	err = inside(func() error {
 		pid, ended, err = s.Init.Start(d.Argv, attr)
 		return err
 	})
