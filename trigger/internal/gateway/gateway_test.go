@@ -128,6 +128,8 @@ func TestVerdict(t *testing.T) {
 	spelledOut.ParentRef.Group, spelledOut.ParentRef.Kind = new(gatewayv1.Group(gatewayv1.GroupName)), new(gatewayv1.Kind("Gateway"))
 	spelledOut.ParentRef.Namespace = new(gatewayv1.Namespace("shop"))
 	a := says("a", "Accepted", "True", 3)
+	silent := says("b", "Accepted", "False", 3)
+	silent.Conditions[0].Message = ""
 	for name, test := range map[string]struct {
 		parents []gatewayv1.RouteParentStatus
 		want    string
