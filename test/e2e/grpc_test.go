@@ -17,23 +17,29 @@ func TestGRPC(t *testing.T) {
 	fn := readFunction(t, file)
 	fn = ns.ready(get(ns, fn.Name, fn))
 	ns.reach(fn)
-	checkHealth(t, forward(t, ns.name, "service/"+fn.ServiceName(), "8080"))
+	checkHealth(t, withoutTLS(t), "http://"+forward(t, ns.name, "service/"+fn.ServiceName(), "8080"))
 }
 
-// checkHealth calls the function of examples/grpc.yaml at an address.
-func checkHealth(t *testing.T, address string) {
+// withoutTLS returns a client that uses HTTP/2 without TLS.
+func withoutTLS(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
-	defer transport.CloseIdleConnections()
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// checkHealth calls the function of examples/grpc.yaml at a URL.
+func checkHealth(t *testing.T, client *http.Client, url string) {
+	t.Helper()
 	for path, want := range map[string]string{"/grpc.health.v1.Health/Check": "0", "/grpc.health.v1.Health/Watch": "12"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		request.Header.Set("Content-Type", "application/grpc")
 		request.Header.Set("Te", "trailers")
-		response, err := (&http.Client{Transport: transport}).Do(request)
+		response, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"goless.io/test/docs/markdown"
 )
 
-// exposed is the page that TestGateway follows, because it requires an Ingress controller.
+// exposed is the page that TestNeighbourTraefik follows, because it requires an Ingress controller.
 const exposed = "docs/how-to/expose.md"
 
 // A page of docs/ with blocks of sh is executed as a script. Each block runs in its own shell,

@@ -84,7 +84,10 @@ func (ns *namespace) evict(pod *corev1.Pod) {
 // gRPC and WebSocket clients wake a function, repeatedly.
 func TestSleepClients(t *testing.T) {
 	t.Parallel()
-	for file, use := range map[string]func(t *testing.T, address string){"grpc.yaml": checkHealth, "websocket.yaml": shout} {
+	for file, use := range map[string]func(t *testing.T, address string){
+		"grpc.yaml":      func(t *testing.T, address string) { checkHealth(t, withoutTLS(t), "http://"+address) },
+		"websocket.yaml": func(t *testing.T, address string) { shout(t, http.DefaultClient, "ws://"+address) },
+	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"path/filepath"
 	"testing"
 
@@ -13,13 +14,13 @@ func TestWebsocket(t *testing.T) {
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(readFunction(t, filepath.Join("..", "..", "examples", "websocket.yaml"))))
 	ns.reach(fn)
-	shout(t, forward(t, ns.name, "service/"+fn.ServiceName(), "http"))
+	shout(t, http.DefaultClient, "ws://"+forward(t, ns.name, "service/"+fn.ServiceName(), "http"))
 }
 
-// shout exchanges messages with the function of examples/websocket.yaml at an address.
-func shout(t *testing.T, address string) {
+// shout exchanges messages with the function of examples/websocket.yaml at a URL.
+func shout(t *testing.T, client *http.Client, url string) {
 	t.Helper()
-	c, _, err := websocket.Dial(t.Context(), "ws://"+address, nil) //nolint:bodyclose // it need not be
+	c, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{HTTPClient: client}) //nolint:bodyclose // it need not be
 	if err != nil {
 		t.Fatal(err)
 	}

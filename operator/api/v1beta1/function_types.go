@@ -124,8 +124,8 @@ type FunctionSpec struct {
 
 	// appProtocol is the application protocol of the Service port, for gateways and service meshes:
 	// http, or kubernetes.io/h2c for HTTP/2 without TLS, which gRPC requires. Default: none
-	// (gateways and meshes choose a protocol). The function accepts both protocols regardless of
-	// this field.
+	// (gateways and meshes choose a protocol), or http if serverPort is 443, for which some would
+	// use TLS. The function accepts both protocols regardless of this field.
 	// +optional
 	// +kubebuilder:validation:Enum=http;kubernetes.io/h2c
 	AppProtocol string `json:"appProtocol,omitempty"`

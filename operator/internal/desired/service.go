@@ -14,8 +14,8 @@ import (
 // idle before it sleeps, and the timeout of requests.
 func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 	requests := servicePort(portHTTP, fn.Port())
-	if fn.Spec.AppProtocol != "" {
-		requests.WithAppProtocol(fn.Spec.AppProtocol)
+	if protocol := appProtocol(fn); protocol != "" {
+		requests.WithAppProtocol(protocol)
 	}
 	service := corev1ac.Service(fn.ServiceName(), fn.Namespace).
 		WithLabels(labels(fn)).
@@ -32,6 +32,18 @@ func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 	}
 	return service
 }
+
+// appProtocol returns the application protocol of the port for requests. Without one, some gateways
+// use TLS to connect to port 443.
+func appProtocol(fn *v1beta1.Function) string {
+	if fn.Spec.AppProtocol == "" && fn.Port() == portHTTPS {
+		return "http"
+	}
+	return fn.Spec.AppProtocol
+}
+
+// portHTTPS is the port that usually serves HTTPS. Functions serve HTTP on all ports.
+const portHTTPS = 443
 
 func servicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguration {
 	return corev1ac.ServicePort().

@@ -35,9 +35,9 @@ const (
 //   - One trigger has parentRefs and the other has none.
 //   - Both have an ingressClassName, and the two differ.
 //
-// When parentRefs is added to a trigger, its Ingress is kept unchanged until all Gateways have
-// accepted the HTTPRoute. When parentRefs is removed, the HTTPRoute is kept until the Ingress
-// exists.
+// When parentRefs is added to a trigger, its Ingress is kept unchanged until 15 seconds after all
+// Gateways have accepted the HTTPRoute. When parentRefs is removed, the HTTPRoute is kept until 15
+// seconds after the Ingress was created. In this time, the proxies are configured.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless

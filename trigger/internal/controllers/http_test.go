@@ -102,15 +102,23 @@ func TestHTTPTrigger(t *testing.T) {
 		t.Errorf("without an accepted route the Ingress is gone, or has changed: %v", ingress.Spec)
 	}
 	says(metav1.ConditionTrue)
+	// The proxies of the Gateway may not be configured yet, and later those of the Ingress.
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	if !there(t, &ingress, trigger) {
+		t.Error("the Ingress was deleted as soon as the Gateway had accepted the route")
+	}
 	gone(t, &ingress)
 
 	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { t.Spec.ParentRefs = nil })
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	eventually(t, "there is an Ingress", func() bool { return there(t, &ingress, trigger) })
+	if !there(t, route, trigger) {
+		t.Error("the route was deleted as soon as there was an Ingress")
+	}
 	gone(t, route)
 	if !there(t, &ingress, trigger) {
-		t.Error("the route was removed before there was an Ingress")
+		t.Error("neither the route nor the Ingress exists")
 	}
-	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 }
 
 // If the replacement of an Ingress or HTTPRoute cannot be created, the one that serves is kept,

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +48,9 @@ type Seen struct {
 	// the Gateway API is not installed.
 	Route   *gatewayv1.HTTPRoute
 	Ingress *networkingv1.Ingress
+
+	// Now is the time of the observation.
+	Now time.Time
 }
 
 // New returns an empty HTTPTrigger.
@@ -57,7 +59,7 @@ func (Kind) New() *v1alpha1.HTTPTrigger { return &v1alpha1.HTTPTrigger{} }
 // Observe reads the Functions, the namespaces, the competing triggers, the Ingress and the
 // HTTPRoute.
 func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error) {
-	seen := Seen{Functions: map[string]v1beta1.Function{}, Patterns: map[string][]string{}, Ingress: &networkingv1.Ingress{}}
+	seen := Seen{Functions: map[string]v1beta1.Function{}, Patterns: map[string][]string{}, Ingress: &networkingv1.Ingress{}, Now: time.Now()}
 	var own, others error
 	seen.Patterns[t.Namespace], own = k.patterns(ctx, t.Namespace)
 	seen.Competing, others = k.competing(ctx, t)
@@ -104,14 +106,15 @@ func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 	}
 	change := apply.To(ingress(t, shares[0]), seen.Ingress, networkingv1ac.ExtractIngress)
 	p := trigger.Plan{Problem: problem, Changes: []apply.Change{change}}
-	if seen.Route != nil && change.Same() {
+	if seen.Route != nil && change.Same() && settling(t, seen) == 0 {
 		p.Changes = append(p.Changes, apply.Gone(seen.Route))
 	}
 	return p
 }
 
 // routed returns the plan for a trigger with parentRefs. An existing Ingress is kept unchanged
-// until the route is accepted, unless it serves something that the trigger no longer requests.
+// until the Gateways serve the route, unless it serves something that the trigger no longer
+// requests.
 func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *functionref.Problem) trigger.Plan {
 	change := apply.To(route(t, shares), seen.Route, gatewayv1ac.ExtractHTTPRoute)
 	p := trigger.Plan{Problem: problem, Changes: []apply.Change{change}}
@@ -120,7 +123,7 @@ func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *functio
 		pending = verdict(seen.Route)
 	}
 	stays := pending != nil && metav1.IsControlledBy(seen.Ingress, t) && within(seen.Ingress, t)
-	if !stays {
+	if !stays && settling(t, seen) == 0 {
 		p.Changes = append(p.Changes, apply.Gone(seen.Ingress))
 	}
 	if p.Problem == nil && pending != nil {
@@ -132,26 +135,14 @@ func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *functio
 	return p
 }
 
-// within reports whether the trigger requests everything that the Ingress serves.
-func within(ingress *networkingv1.Ingress, t *v1alpha1.HTTPTrigger) bool {
-	for _, rule := range ingress.Spec.Rules {
-		if rule.HTTP == nil || !slices.Contains(t.Spec.Hostnames, v1alpha1.Hostname(rule.Host)) {
-			return false
-		}
-		if slices.ContainsFunc(rule.HTTP.Paths, func(p networkingv1.HTTPIngressPath) bool { return p.Path != t.Spec.Path }) {
-			return false
-		}
-	}
-	return true
-}
-
-// Report sets the URL if requests are routed, and clears it otherwise.
+// Report sets the URL if requests are routed, and clears it otherwise. It returns the time after
+// which an object that the trigger no longer needs can be deleted.
 func (k Kind) Report(t *v1alpha1.HTTPTrigger, seen Seen) time.Duration {
 	t.Status.URL = ""
 	if shares, _ := sharesOf(t, seen); len(shares) > 0 && k.refused(t, seen) == nil {
 		t.Status.URL = urlOf(t)
 	}
-	return 0
+	return settling(t, seen)
 }
 
 // urlOf returns the URL of the first hostname without a wildcard, or "".

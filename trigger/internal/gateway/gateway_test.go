@@ -128,6 +128,8 @@ func TestVerdict(t *testing.T) {
 	spelledOut.ParentRef.Group, spelledOut.ParentRef.Kind = new(gatewayv1.Group(gatewayv1.GroupName)), new(gatewayv1.Kind("Gateway"))
 	spelledOut.ParentRef.Namespace = new(gatewayv1.Namespace("shop"))
 	a := says("a", "Accepted", "True", 3)
+	silent := says("b", "Accepted", "False", 3)
+	silent.Conditions[0].Message = ""
 	for name, test := range map[string]struct {
 		parents []gatewayv1.RouteParentStatus
 		want    string
@@ -140,6 +142,7 @@ func TestVerdict(t *testing.T) {
 		"Elsewhere":  {[]gatewayv1.RouteParentStatus{a, elsewhere}, "1 of 2 Gateways accepted the route"},
 		"Before":     {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 2)}, "1 of 2 Gateways accepted the route"},
 		"Refused":    {[]gatewayv1.RouteParentStatus{says("b", "Accepted", "False", 3), a}, "Gateway b reports Why: so it is"},
+		"Silent":     {[]gatewayv1.RouteParentStatus{silent}, "Gateway b reports Why"},
 		"Unknown":    {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3), says("b", "ResolvedRefs", "Unknown", 3)}, "1 of 2 Gateways accepted the route"},
 		"Programmed": {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3), says("b", "Programmed", "False", 3)}, "Gateway b reports Why: so it is"},
 		"Unresolved": {[]gatewayv1.RouteParentStatus{says("b", "ResolvedRefs", "False", 3)}, "Gateway b reports Why: so it is"},

@@ -21,7 +21,11 @@ func verdict(route *gatewayv1.HTTPRoute) *functionref.Problem {
 		conditions := said(route, ref)
 		for _, c := range conditions {
 			if objects(c) {
-				return &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s reports %s: %s", ref.Name, c.Reason, c.Message)}
+				message := fmt.Sprintf("Gateway %s reports %s", ref.Name, c.Reason)
+				if c.Message != "" { // some controllers set only the reason
+					message += ": " + c.Message
+				}
+				return &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: message}
 			}
 		}
 		if slices.ContainsFunc(conditions, accepts) && !slices.ContainsFunc(conditions, isPending) {
