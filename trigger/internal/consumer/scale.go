@@ -45,12 +45,14 @@ func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, pro
 			t.CommonSpec().FunctionRef.Name, oldest.TriggerKind(), oldest.GetName())}
 	}
 	most, note := maxReplicas(t, seen)
-	return []apply.Change{
-		apply.To(service(t), seen.Service, corev1ac.ExtractService),
-		apply.To(scaledObject(t, most), seen.ScaledObject, func(live *unstructured.Unstructured, _ string) (*keda.ScaledObject, error) {
-			return keda.Extract(live, v1alpha1.TriggerLabel, v1alpha1.KindLabel)
-		}),
-	}, note, nil
+	changes = []apply.Change{apply.To(service(t), seen.Service, corev1ac.ExtractService)}
+	if seen.Function.UID == "" && seen.ScaledObject.GetUID() == "" {
+		// KEDA looks for a missing target less and less often, up to every 17 minutes.
+		return changes, note, nil
+	}
+	return append(changes, apply.To(scaledObject(t, most), seen.ScaledObject, func(live *unstructured.Unstructured, _ string) (*keda.ScaledObject, error) {
+		return keda.Extract(live, v1alpha1.TriggerLabel, v1alpha1.KindLabel)
+	})), note, nil
 }
 
 // byAge compares triggers by age, oldest first, then by kind and name.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -69,6 +70,24 @@ func TestScale(t *testing.T) {
 	eventually(t, "the ScaledObject is being removed", func() bool {
 		err := cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 		return err != nil || object.GetDeletionTimestamp() != nil
+	})
+}
+
+// There is no ScaledObject before the Function exists, because KEDA would not notice for up to 17
+// minutes that it exists.
+func TestScaleWithoutFunction(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	trigger.Spec.Scale = &v1alpha1.StreamScale{Max: 5}
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
+	read(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "orders-lag"}})
+	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), keda.New()); !apierrors.IsNotFound(err) {
+		t.Errorf("there is a ScaledObject without a Function: %v", err)
+	}
+	newFunction(t, trigger.Namespace)
+	eventually(t, "there is a ScaledObject", func() bool {
+		return cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), keda.New()) == nil
 	})
 }
 
