@@ -55,6 +55,22 @@ func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, pro
 	})), note, nil
 }
 
+// scalingState returns a note if scaling is paused, and the reason why KEDA does not scale the
+// Function, or nil.
+func scalingState(t v1alpha1.StreamTrigger, seen Seen) (note string, problem *functionref.Problem) {
+	if t.CommonSpec().Scale == nil || seen.Function.UID == "" {
+		return "", nil
+	}
+	state := keda.StateOf(t.GetName(), seen.ScaledObject)
+	switch {
+	case state.Problem != "":
+		return "", &functionref.Problem{Reason: v1alpha1.ReasonScaleNotReady, Message: state.Problem}
+	case state.Paused:
+		return fmt.Sprintf("scaling is paused by an annotation of ScaledObject %q", t.GetName()), nil
+	}
+	return "", nil
+}
+
 // byAge compares triggers by age, oldest first, then by kind and name.
 func byAge(a, b v1alpha1.StreamTrigger) int {
 	return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
