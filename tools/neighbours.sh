@@ -49,7 +49,7 @@ cd "test/neighbours/$name" || { echo "there is no neighbour $name; there are: $(
 if [ -e go.mod ]; then
   printf '\n==> building %s (some minutes the first time)\n' "$name"
   for tool in $(go list tool); do
-    image=$(KO_CONFIG_PATH=$root ko build --preserve-import-paths "$tool")
+    image=$(ko build --preserve-import-paths "$tool")
     export "IMAGE_$(basename "$tool" | tr a-z- A-Z_)=$image"
     VERSION=${VERSION:-$(go list -f '{{.Module.Version}}' "$tool")}
     MANIFESTS=${MANIFESTS:-$(go list -f '{{.Module.Dir}}' "$tool")}
