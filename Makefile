@@ -47,8 +47,8 @@ SLOW := ^(TestBuildIsReproducible|TestMutantsOfTypes|TestImageHostile|TestBlame|
 API := /(goless-operator|installcheck|accesspolicy|activator|wake|admission|function|controllers)$$
 
 # The end-to-end tests that make test runs: about one for each feature. make test-all runs the others.
-E2E := TestAdmission TestAutoscale TestBuildServiceRefuses TestChangeOfSource TestClass TestCommandLine TestCompileErrorOnUpdate \
-	TestDelete TestDependencies TestEnvironment TestExamples TestFiles TestHTTPTrigger TestHostileSources TestInsideOfFunction TestKafkaTrigger \
+E2E := TestAdmission TestBuildServiceRefuses TestChangeOfSource TestClass TestCommandLine TestCompileErrorOnUpdate \
+	TestDelete TestDependencies TestEnvironment TestExamples TestFiles TestHTTPTrigger TestInsideOfFunction TestKafkaTrigger \
 	TestKubectlExplainAndGet TestNATSTrigger TestPanicInHandler TestPodIsRestricted TestPrometheus TestRequestOutlivesUpdate \
 	TestScale TestSharedCompilesOnce TestSleep TestTriggers TestWebsocket
 
@@ -80,9 +80,10 @@ endif
 
 # The end-to-end tests; $(1) selects some of them.
 e2e = $(ENV) && $(e2e_env) && cd test && $(TEST) -count=1 -timeout 60m $(1) ./e2e/...
-e2e_env = cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) \
-	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) PODMETRICS_IMAGE=$$(ko build --base-import-paths ./podmetrics) \
-	NATS_IMAGE=$$(ko build --base-import-paths ./natsserver) KAFKA_IMAGE=$$(ko build --base-import-paths ./kafkaserver) && cd ..
+e2e_env = cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
+	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) && \
+	NATS_IMAGE=$$(ko build --base-import-paths ./natsserver) && KAFKA_IMAGE=$$(ko build --base-import-paths ./kafkaserver) && \
+	export MODPROXY_IMAGE NATS_IMAGE KAFKA_IMAGE && cd ..
 
 # The software of others that make neighbours runs Goless with. ONLY selects some, such as
 # ONLY=keda,traefik.
@@ -168,7 +169,7 @@ unit-runtime: # most tests wait for a deadline
 unit-trigger:
 	@$(UNIT) $(RACE) $$(go list ./trigger/... | grep -vE '$(API)')
 unit-test:
-	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./faults/wire ./monitoring/... ./otlp/... ./podmetrics/... ./streams/...
+	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./faults/wire ./monitoring/... ./otlp/... ./streams/...
 	@cd test/cluster && GOWORK=off $(TEST) ./...
 
 .PHONY: unit-slow

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -51,4 +53,40 @@ func seen(t *testing.T, what string) {
 			t.Error(err)
 		}
 	})
+}
+
+// kustomized writes the kustomization.yaml to a new directory, and returns the directory. Its
+// subdirectory manifests is a copy of a directory of the neighbour's source.
+func kustomized(t *testing.T, manifests, kustomization string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS(neighbourManifest(t, manifests))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// kubectlOK runs a command that must succeed, even after the test has ended.
+func kubectlOK(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := kubectl(ctx, args...)
+	if err != nil {
+		t.Error(err)
+	}
+	return out
+}
+
+// splitImage returns the name and the digest of an image, for a kustomization.
+func splitImage(t *testing.T, image string) (name, digest string) {
+	t.Helper()
+	name, digest, ok := strings.Cut(image, "@")
+	if !ok {
+		t.Fatalf("image %q has no digest", image)
+	}
+	return name, digest
 }

@@ -49,9 +49,15 @@ const (
 	ReasonDeadLetterFailed = "DeadLetterFailed"
 )
 
-// ReasonScaleConflict is a reason of the condition Ready. It means that an older trigger scales the
-// Function, and only one trigger can.
-const ReasonScaleConflict = "ScaleConflict"
+// Reasons of the condition Ready of a stream trigger with spec.scale.
+const (
+	// ReasonScaleConflict means that an older trigger scales the Function, and only one trigger can.
+	ReasonScaleConflict = "ScaleConflict"
+
+	// ReasonScaleNotReady means that KEDA does not scale the Function. Events are delivered while
+	// the Function has replicas.
+	ReasonScaleNotReady = "ScaleNotReady"
+)
 
 // StreamTrigger is the interface of stream triggers: the triggers that consume a stream.
 //

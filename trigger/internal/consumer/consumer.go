@@ -125,6 +125,11 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 		p.Problem = notReady(seen, change.Same())
 	}
 	scaled, note, problem := k.scale(t, seen)
+	if problem == nil && p.Problem == nil {
+		var paused string
+		paused, problem = scalingState(t, seen)
+		note = cmp.Or(paused, note)
+	}
 	if problem != nil {
 		if to.Problem != nil && to.Problem.Reason == v1alpha1.ReasonFunctionStopped {
 			problem.Message += "; " + to.Problem.Message

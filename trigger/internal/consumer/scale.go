@@ -45,12 +45,30 @@ func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, pro
 			t.CommonSpec().FunctionRef.Name, oldest.TriggerKind(), oldest.GetName())}
 	}
 	most, note := maxReplicas(t, seen)
-	return []apply.Change{
-		apply.To(service(t), seen.Service, corev1ac.ExtractService),
-		apply.To(scaledObject(t, most), seen.ScaledObject, func(live *unstructured.Unstructured, _ string) (*keda.ScaledObject, error) {
-			return keda.Extract(live, v1alpha1.TriggerLabel, v1alpha1.KindLabel)
-		}),
-	}, note, nil
+	changes = []apply.Change{apply.To(service(t), seen.Service, corev1ac.ExtractService)}
+	if seen.Function.UID == "" && seen.ScaledObject.GetUID() == "" {
+		// KEDA looks for a missing target less and less often, up to every 17 minutes.
+		return changes, note, nil
+	}
+	return append(changes, apply.To(scaledObject(t, most), seen.ScaledObject, func(live *unstructured.Unstructured, _ string) (*keda.ScaledObject, error) {
+		return keda.Extract(live, v1alpha1.TriggerLabel, v1alpha1.KindLabel)
+	})), note, nil
+}
+
+// scalingState returns a note if scaling is paused, and the reason why KEDA does not scale the
+// Function, or nil.
+func scalingState(t v1alpha1.StreamTrigger, seen Seen) (note string, problem *functionref.Problem) {
+	if t.CommonSpec().Scale == nil || seen.Function.UID == "" {
+		return "", nil
+	}
+	state := keda.StateOf(t.GetName(), seen.ScaledObject)
+	switch {
+	case state.Problem != "":
+		return "", &functionref.Problem{Reason: v1alpha1.ReasonScaleNotReady, Message: state.Problem}
+	case state.Paused:
+		return fmt.Sprintf("scaling is paused by an annotation of ScaledObject %q", t.GetName()), nil
+	}
+	return "", nil
 }
 
 // byAge compares triggers by age, oldest first, then by kind and name.

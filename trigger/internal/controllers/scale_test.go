@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,6 +44,10 @@ func TestScale(t *testing.T) {
 	}
 	// KEDA has stopped the Function while no events wait, which is not a problem.
 	newConsumingPod(t).running(t, trigger, true)
+	if message := await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonScaleNotReady); !strings.Contains(message, "has not been processed by the operator of KEDA yet") {
+		t.Error(message)
+	}
+	kedaReports(t, object, map[string]string{"Ready": "True", "Paused": "False"})
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 
 	// In the desired state nothing is written, whatever KEDA writes.
@@ -72,6 +77,79 @@ func TestScale(t *testing.T) {
 	})
 }
 
+// kedaReports sets the conditions of a ScaledObject, in place of KEDA.
+func kedaReports(t *testing.T, object *unstructured.Unstructured, conditions map[string]string) {
+	t.Helper()
+	report(t, object, func(o *unstructured.Unstructured) {
+		var list []any
+		for kind, status := range conditions {
+			list = append(list, map[string]any{"type": kind, "status": status, "reason": "Tested", "message": kind + " is " + status})
+		}
+		if err := unstructured.SetNestedSlice(o.Object, list, "status", "conditions"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// There is no ScaledObject before the Function exists, because KEDA would not notice for up to 17
+// minutes that it exists.
+func TestScaleWithoutFunction(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	trigger.Spec.Scale = &v1alpha1.StreamScale{Max: 5}
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
+	read(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "orders-lag"}})
+	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), keda.New()); !apierrors.IsNotFound(err) {
+		t.Errorf("there is a ScaledObject without a Function: %v", err)
+	}
+	newFunction(t, trigger.Namespace)
+	eventually(t, "there is a ScaledObject", func() bool {
+		return cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), keda.New()) == nil
+	})
+}
+
+// KEDA does not scale a Function by a ScaledObject that is paused, not ready or being deleted, and
+// the status says so.
+func TestScaleState(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	trigger.Spec.Scale = &v1alpha1.StreamScale{Max: 5}
+	create(t, trigger)
+	object := keda.New()
+	object.SetNamespace(trigger.Namespace)
+	object.SetName(trigger.Name)
+	eventually(t, "there is a ScaledObject", func() bool { return cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object) == nil })
+	newConsumingPod(t).running(t, trigger, true)
+	says := func(reason, want string) {
+		t.Helper()
+		eventually(t, "the message contains "+want, func() bool {
+			return strings.Contains(await(t, trigger, v1alpha1.ConditionReady, reason), want)
+		})
+	}
+	says(v1alpha1.ReasonScaleNotReady, "has not been processed")
+	kedaReports(t, object, map[string]string{"Ready": "False", "HPAActive": "True", "Paused": "False"})
+	says(v1alpha1.ReasonScaleNotReady, "is not ready: Ready is False")
+	kedaReports(t, object, map[string]string{"Ready": "True", "HPAActive": "False", "Paused": "False"})
+	says(v1alpha1.ReasonScaleNotReady, "is not active: HPAActive is False")
+	kedaReports(t, object, map[string]string{"Ready": "True", "HPAActive": "False", "Paused": "True"})
+	says(v1alpha1.ReasonReady, "scaling is paused by an annotation of ScaledObject \"orders\"")
+	kedaReports(t, object, map[string]string{"Ready": "True", "HPAActive": "True", "Paused": "False"})
+	says(v1alpha1.ReasonReady, "the trigger is set up")
+
+	change(t, object, func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"finalizer.keda.sh"}) })
+	if err := cluster.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	says(v1alpha1.ReasonScaleNotReady, "has not removed its finalizers: finalizer.keda.sh")
+	change(t, object, func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
+	eventually(t, "there is a new ScaledObject", func() bool {
+		again := keda.New()
+		return cluster.Get(t.Context(), client.ObjectKeyFromObject(object), again) == nil && again.GetUID() != object.GetUID()
+	})
+}
+
 // The ScaledObject has no more replicas than concurrent requests, and the status reports that
 // limit.
 func TestScaleLimit(t *testing.T) {
@@ -97,6 +175,7 @@ func TestScaleLimit(t *testing.T) {
 	pod.says(stream.Status{Partitions: 3})
 	pod.running(t, trigger, true)
 	most(3)
+	kedaReports(t, object, map[string]string{"Ready": "True"})
 	message := await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	if want := "up to 3 replicas instead of spec.scale.max, 20: the number of partitions of the topic is 3"; !strings.Contains(message, want) {
 		t.Errorf("the message is %q, want %q in it", message, want)

@@ -76,6 +76,9 @@ func (n Node) apiserver() []string {
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 		"--client-ca-file=" + n.etc("ca.crt"),
 		"--tls-cert-file=" + n.etc("kube-apiserver.crt"), "--tls-private-key-file=" + n.etc("kube-apiserver.key"),
+		"--requestheader-client-ca-file=" + n.etc(frontProxy+"-ca.crt"), "--requestheader-allowed-names=" + frontProxy,
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + n.etc(frontProxy+".crt"), "--proxy-client-key-file=" + n.etc(frontProxy+".key"),
 		"--kubelet-certificate-authority=" + n.etc("ca.crt"),
 		"--kubelet-client-certificate=" + n.etc("kube-apiserver.crt"), "--kubelet-client-key=" + n.etc("kube-apiserver.key"),
 		// Otherwise kubectl logs would resolve the node's name.

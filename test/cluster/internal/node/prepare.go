@@ -58,6 +58,9 @@ var controlPlane = []identity{
 	{name: "service-account", user: "service-account"},
 }
 
+// frontProxy is the user with which the API server authenticates to extension API servers.
+const frontProxy = "front-proxy"
+
 // Admin is the user with all permissions.
 const Admin = "admin"
 
@@ -92,6 +95,9 @@ func (n Node) prepare(authority *pki.Authority, ids []identity, files map[string
 			return fmt.Errorf("certificate of %s: %w", id.name, err)
 		}
 	}
+	if err := n.prepareFrontProxy(); err != nil {
+		return fmt.Errorf("certificate of %s: %w", frontProxy, err)
+	}
 	for place, source := range files {
 		if err := render(n.etc(place), source, public, n.values()); err != nil {
 			return err
@@ -100,15 +106,36 @@ func (n Node) prepare(authority *pki.Authority, ids []identity, files map[string
 	return nil
 }
 
-func (n Node) identify(authority *pki.Authority, id identity) error {
-	pair, err := authority.Issue(id.user, id.group, id.hosts...)
+// prepareFrontProxy writes the client certificate with which the API server forwards requests to
+// extension API servers, such as metrics-server. They trust the headers of these requests to name
+// the user, so the certificate has a CA of its own.
+func (n Node) prepareFrontProxy() error {
+	authority, err := pki.New("goless-cluster-" + frontProxy)
 	if err != nil {
 		return err
 	}
-	if err := write(n.etc(id.name+".crt"), public, pair.Cert); err != nil {
+	if err := write(n.etc(frontProxy+"-ca.crt"), public, authority.PEM); err != nil {
 		return err
 	}
-	if err := write(n.etc(id.name+".key"), secret, pair.Key); err != nil {
+	_, err = n.issue(authority, identity{name: frontProxy, user: frontProxy})
+	return err
+}
+
+// issue writes a certificate and its key.
+func (n Node) issue(authority *pki.Authority, id identity) (pki.Pair, error) {
+	pair, err := authority.Issue(id.user, id.group, id.hosts...)
+	if err != nil {
+		return pki.Pair{}, err
+	}
+	if err := write(n.etc(id.name+".crt"), public, pair.Cert); err != nil {
+		return pki.Pair{}, err
+	}
+	return pair, write(n.etc(id.name+".key"), secret, pair.Key)
+}
+
+func (n Node) identify(authority *pki.Authority, id identity) error {
+	pair, err := n.issue(authority, id)
+	if err != nil {
 		return err
 	}
 	return render(n.Kubeconfig(id.name), "kubeconfig.yaml", secret, map[string]string{
