@@ -225,6 +225,7 @@ func TestNetworkPolicies(t *testing.T) {
 		"OperatorToDNS":       {usual, operator, coreDNS, atDNS, true},
 		"OperatorToNodeDNS":   {usual, operator, nodeDNS, atDNS, true},
 		"OperatorToAPI":       {usual, operator, apiServer, atAPI, true},
+		"OperatorToMicroK8s":  {usual, operator, apiServer, port{corev1.ProtocolTCP, 16443, ""}, true},
 		"OperatorToMetadata":  {usual, operator, metadata, atPlain, false},
 		"OperatorToNeighbour": {usual, operator, neighbour, atHTTP, false},
 		"Admission":           {usual, apiServer, operator, atWebhook, true},
