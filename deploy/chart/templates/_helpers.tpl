@@ -12,3 +12,12 @@
 {{- define "goless.admission" -}}
 {{- if and .Values.admission.enabled (not .Values.config.namespaces) }}true{{ end -}}
 {{- end -}}
+
+{{- /* Additional fields of a pod spec. The pods of a lost node are replaced after 30 seconds, like those of functions, and not after the 5 minutes that Kubernetes sets by default. */ -}}
+{{- define "goless.pod" -}}
+{{- $lost := list -}}
+{{- range list "not-ready" "unreachable" -}}
+{{- $lost = append $lost (dict "key" (print "node.kubernetes.io/" .) "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 30) -}}
+{{- end -}}
+{{- toYaml (merge (dict "tolerations" (concat (.tolerations | default list) $lost)) .) -}}
+{{- end -}}

@@ -98,7 +98,8 @@ type FunctionClassSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// affinity contains the affinity rules of the pods, for nodes and for other pods.
+	// affinity contains the affinity rules of the pods, for nodes and for other pods. Default: the
+	// replicas of a function prefer different zones, unless topologySpreadConstraints is set.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
