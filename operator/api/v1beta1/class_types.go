@@ -104,8 +104,8 @@ type FunctionClassSpec struct {
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
 	// topologySpreadConstraints configure how the replicas of a function are spread. Default: over
-	// nodes and zones, if possible. Maximum: 8. A constraint without a labelSelector applies to the
-	// pods of one version of the function.
+	// nodes, if possible, and over zones as described in affinity. Maximum: 8. A constraint without
+	// a labelSelector applies to the pods of one version of the function.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
