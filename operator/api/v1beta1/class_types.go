@@ -66,6 +66,7 @@ type FunctionClass struct {
 
 	// status is the progress of the rollout to the functions of the class.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status FunctionClassStatus `json:"status,omitzero"`
 }
 
@@ -208,7 +209,8 @@ type ClassBuild struct {
 
 // FunctionClassStatus is the progress of the rollout of a class.
 type FunctionClassStatus struct {
-	// observedGeneration is the generation of the spec that this status describes.
+	// observedGeneration is the generation of the spec that this status describes. It is -1 until
+	// the class has been processed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

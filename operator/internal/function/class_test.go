@@ -44,6 +44,15 @@ func relabel(t *testing.T, namespace, class string) {
 	}
 }
 
+// A class that was just applied is not reported as finished: Flux and Argo CD compare the observed
+// generation.
+func TestClassNotSeenYet(t *testing.T) {
+	class := &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: "unseen"}}
+	if err := cluster.Create(t.Context(), class, client.DryRunAll); err != nil || class.Status.ObservedGeneration != -1 {
+		t.Errorf("a new class has observed generation %d, want -1 (%v)", class.Status.ObservedGeneration, err)
+	}
+}
+
 // A class that does not exist or does not select the namespace is reported, and the Deployment is
 // not changed. Otherwise the class is applied.
 func TestClassByName(t *testing.T) {
