@@ -80,7 +80,7 @@ func (ns *namespace) refusesAccount(fn *v1beta1.Function) {
 		tried := fn.DeepCopy()
 		tried.Namespace = ns.name
 		err := ns.client.Create(ns.t.Context(), tried, client.DryRunAll)
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.serviceAccountName: Forbidden") {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.serviceAccountName: Forbidden") {
 			return fmt.Errorf("got %v", err) //nolint:errorlint // it may be nil
 		}
 		return nil

@@ -50,9 +50,10 @@ func try(t *testing.T, name, source string, change ...func(*v1beta1.Function)) e
 	return cluster.Create(t.Context(), sample(name, source, change...), client.DryRunAll)
 }
 
-// isDenied reports whether the webhook, and not the schema, has denied a request.
+// isDenied reports whether the webhook, and not the schema, has denied a request. The error must not
+// be Invalid: clients that apply with force delete and recreate the object then.
 func isDenied(err error) bool {
-	return apierrors.IsInvalid(err) && strings.Contains(err.Error(), `admission webhook "functions.goless.io" denied the request`)
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), `admission webhook "functions.goless.io" denied the request`)
 }
 
 func TestWebhook(t *testing.T) {

@@ -172,14 +172,16 @@ func (v *validator) checkAccount(ctx context.Context, fn *v1beta1.Function) (err
 	return errs, err
 }
 
-// deny denies an object and prints each error on its own line, like the builder.
+// deny denies an object and prints each error on its own line, like the builder. The reason is
+// Forbidden, not Invalid: if an update is Invalid, "kubectl apply --force", and Flux with spec.force,
+// delete the object and create it again, which stops a function that serves.
 func deny(mistakes []string) admission.Response {
 	message := mistakes[0]
 	if len(mistakes) > 1 {
 		message = "\n" + strings.Join(mistakes, "\n")
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: message,
+		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message,
 	}}}
 }
 
