@@ -106,7 +106,12 @@ func (v *validator) validateFunction(ctx context.Context, request admission.Requ
 		}
 		wrong = append(wrong, errs...)
 	}
+	dryRun := request.DryRun != nil && *request.DryRun
 	for _, mistake := range wrong {
+		if dryRun && needsOtherObject(mistake) {
+			found.warnings = append(found.warnings, mistake.Error())
+			continue
+		}
 		found.errs = append(found.errs, mistake.Error())
 	}
 	if old == nil || fn.Spec.Function != old.Spec.Function {
@@ -115,6 +120,13 @@ func (v *validator) validateFunction(ctx context.Context, request admission.Requ
 		}
 	}
 	return found, nil
+}
+
+// needsOtherObject reports whether an object that is applied with the Function may fix an error. In a
+// dry run, that object does not exist yet: Flux and Argo CD apply nothing until the dry run of all
+// objects succeeds.
+func needsOtherObject(mistake *field.Error) bool {
+	return mistake.Field == "spec.className" || mistake.Field == "spec.serviceAccountName"
 }
 
 // decode returns the Function of a request and the previous version, which is nil for a new
