@@ -66,7 +66,7 @@ type FunctionClass struct {
 
 	// status is the progress of the rollout to the functions of the class.
 	// +optional
-	// +kubebuilder:default={"observedGeneration":-1}
+	// +kubebuilder:default={"observedGeneration":-1,"functions":0,"updatedFunctions":0}
 	Status FunctionClassStatus `json:"status,omitzero"`
 }
 
