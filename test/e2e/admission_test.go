@@ -74,7 +74,7 @@ func TestAdmissionOfEveryReplica(t *testing.T) {
 func admitted(ns *namespace) {
 	ns.t.Helper()
 	ns.eventually("Functions are validated", func() error {
-		if err := ns.dryRun(function("probe", unhandled)); !apierrors.IsInvalid(err) {
+		if err := ns.dryRun(function("probe", unhandled)); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("a bad source is not refused, but %w", err)
 		}
 		return nil

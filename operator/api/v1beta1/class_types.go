@@ -66,6 +66,7 @@ type FunctionClass struct {
 
 	// status is the progress of the rollout to the functions of the class.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1,"functions":0,"updatedFunctions":0}
 	Status FunctionClassStatus `json:"status,omitzero"`
 }
 
@@ -209,7 +210,8 @@ type ClassBuild struct {
 
 // FunctionClassStatus is the progress of the rollout of a class.
 type FunctionClassStatus struct {
-	// observedGeneration is the generation of the spec that this status describes.
+	// observedGeneration is the generation of the spec that this status describes. It is -1 until
+	// the class has been processed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/builder/handler"
@@ -50,9 +51,10 @@ func try(t *testing.T, name, source string, change ...func(*v1beta1.Function)) e
 	return cluster.Create(t.Context(), sample(name, source, change...), client.DryRunAll)
 }
 
-// isDenied reports whether the webhook, and not the schema, has denied a request.
+// isDenied reports whether the webhook, and not the schema, has denied a request. The error must not
+// be Invalid: clients that apply with force delete and recreate the object then.
 func isDenied(err error) bool {
-	return apierrors.IsInvalid(err) && strings.Contains(err.Error(), `admission webhook "functions.goless.io" denied the request`)
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), `admission webhook "functions.goless.io" denied the request`)
 }
 
 func TestWebhook(t *testing.T) {
@@ -161,7 +163,8 @@ func TestExistingErrorsAllowed(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	start(t, settings.Settings{}).serveWebhook(t)
 	reader := func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = "reader" }
-	err := try(t, "accounts", good, reader)
+	fn := sample("accounts", good, reader)
+	err := cluster.Create(t.Context(), fn)
 	for _, want := range []string{
 		"denied the request: spec.serviceAccountName: Forbidden: functions in namespace default may not use ServiceAccount reader",
 		"kubectl -n default create role run-functions-as-reader --verb=run-functions-as --resource=serviceaccounts --resource-name=reader",
@@ -182,12 +185,18 @@ func TestAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fn := sample("accounts", good, reader)
 	eventually(t, "account allowed", func() bool { return cluster.Create(t.Context(), fn) == nil })
 	if err := cluster.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "account no longer allowed", func() bool { return isDenied(try(t, "others", good, reader)) })
+	eventually(t, "account no longer allowed", func() bool {
+		other := sample("others", good, reader)
+		err := cluster.Create(t.Context(), other)
+		if err == nil {
+			err = cluster.Delete(t.Context(), other)
+		}
+		return isDenied(err)
+	})
 	fn.Spec.Concurrency = 7
 	if err := cluster.Update(t.Context(), fn); err != nil {
 		t.Errorf("another field: %v", err)
@@ -195,6 +204,37 @@ func TestAccounts(t *testing.T) {
 	fn.Spec.ServiceAccountName = "writer"
 	if err := cluster.Update(t.Context(), fn); !isDenied(err) {
 		t.Errorf("another account: %v", err)
+	}
+}
+
+// A dry run does not require that the class exists, or that RBAC allows the account: both may be
+// applied with the Function. Other errors are denied.
+func TestDryRunOfObjectsAppliedTogether(t *testing.T) {
+	start(t, settings.Settings{}).serveWebhook(t)
+	var warnings []string
+	config := rest.CopyConfig(server)
+	config.WarningHandler = warner(func(text string) { warnings = append(warnings, text) })
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	together := sample("together", good, func(fn *v1beta1.Function) {
+		fn.Spec.ServiceAccountName, fn.Spec.ClassName = "together", "together"
+	})
+	if err := c.Create(t.Context(), together.DeepCopy(), client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []string{"spec.className: Invalid", "spec.serviceAccountName: Forbidden"} {
+		if len(warnings) != 2 || !strings.HasPrefix(warnings[i], want) {
+			t.Errorf("got warnings %q, want %q", warnings, want)
+		}
+	}
+	bad := sample("together", bad, func(fn *v1beta1.Function) { fn.Spec = together.Spec; fn.Spec.Function = bad })
+	if err := c.Create(t.Context(), bad, client.DryRunAll); !isDenied(err) || strings.Contains(err.Error(), "together") {
+		t.Errorf("invalid source: %v", err)
+	}
+	if err := c.Create(t.Context(), together); !isDenied(err) {
+		t.Errorf("without a dry run: %v", err)
 	}
 }
 

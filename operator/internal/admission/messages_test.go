@@ -127,7 +127,7 @@ func TestKubectl(t *testing.T) {
 	if err == nil {
 		t.Fatalf("kubectl apply succeeded: %s", out)
 	}
-	want := `The request is invalid: error when creating "hello.yaml": admission webhook "functions.goless.io" denied the request: 
+	want := `Error from server (Forbidden): error when creating "hello.yaml": admission webhook "functions.goless.io" denied the request: 
 handler.go:3:8: cannot import "C": functions are built without cgo
 handler.go:5:1: wrong signature for Handler, want: func Handler(http.ResponseWriter, *http.Request)
 `

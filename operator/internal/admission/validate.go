@@ -106,7 +106,12 @@ func (v *validator) validateFunction(ctx context.Context, request admission.Requ
 		}
 		wrong = append(wrong, errs...)
 	}
+	dryRun := request.DryRun != nil && *request.DryRun
 	for _, mistake := range wrong {
+		if dryRun && needsOtherObject(mistake) {
+			found.warnings = append(found.warnings, mistake.Error())
+			continue
+		}
 		found.errs = append(found.errs, mistake.Error())
 	}
 	if old == nil || fn.Spec.Function != old.Spec.Function {
@@ -115,6 +120,13 @@ func (v *validator) validateFunction(ctx context.Context, request admission.Requ
 		}
 	}
 	return found, nil
+}
+
+// needsOtherObject reports whether an object that is applied with the Function may fix an error. In a
+// dry run, that object does not exist yet: Flux and Argo CD apply nothing until the dry run of all
+// objects succeeds.
+func needsOtherObject(mistake *field.Error) bool {
+	return mistake.Field == "spec.className" || mistake.Field == "spec.serviceAccountName"
 }
 
 // decode returns the Function of a request and the previous version, which is nil for a new
@@ -172,14 +184,16 @@ func (v *validator) checkAccount(ctx context.Context, fn *v1beta1.Function) (err
 	return errs, err
 }
 
-// deny denies an object and prints each error on its own line, like the builder.
+// deny denies an object and prints each error on its own line, like the builder. The reason is
+// Forbidden, not Invalid: if an update is Invalid, "kubectl apply --force", and Flux with spec.force,
+// delete the object and create it again, which stops a function that serves.
 func deny(mistakes []string) admission.Response {
 	message := mistakes[0]
 	if len(mistakes) > 1 {
 		message = "\n" + strings.Join(mistakes, "\n")
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: message,
+		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message,
 	}}}
 }
 

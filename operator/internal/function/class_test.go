@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -41,6 +43,21 @@ func relabel(t *testing.T, namespace, class string) {
 	object.Labels = map[string]string{"class": class}
 	if err := cluster.Patch(t.Context(), object, before); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A class that was just applied is not reported as finished: Flux and Argo CD compare the observed
+// generation. Its status contains the numbers that "kubectl get" prints.
+func TestClassNotSeenYet(t *testing.T) {
+	class := &unstructured.Unstructured{}
+	class.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("FunctionClass"))
+	class.SetName("unseen")
+	if err := cluster.Create(t.Context(), class, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"observedGeneration": int64(-1), "functions": int64(0), "updatedFunctions": int64(0)}
+	if diff := cmp.Diff(want, class.Object["status"]); diff != "" {
+		t.Error(diff)
 	}
 }
 
