@@ -151,7 +151,7 @@ func kedaNATS(t *testing.T) {
 		fn = ns.becomes(fn, "three replicas", has(3))
 	}
 	ns.becomes(fn, "stopped", stopped)
-	seen(t, "So does `scale` of a NATSTrigger.")
+	seen(t, "`scale` of a NATSTrigger scales a Function from 0 to 3 replicas and back.")
 }
 
 // kedaScaledObject scales a Function with the documented ScaledObject.
@@ -170,7 +170,7 @@ func kedaScaledObject(t *testing.T) {
 	ns.becomes(fn, "three replicas", has(3))
 	ns.quick("sample")
 	ns.becomes(fn, "stopped", stopped)
-	seen(t, "So does a ScaledObject whose target is the Function.")
+	seen(t, "A ScaledObject that targets a Function scales it from 0 to 3 replicas and back.")
 }
 
 // kedaConflict lets only the oldest of two triggers scale a Function, and then the other one.

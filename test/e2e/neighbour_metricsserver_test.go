@@ -77,7 +77,7 @@ func TestNeighbourMetricsServer(t *testing.T) {
 		ns.measured(fn)
 		ns.upAndDown(fn)
 		ns.ready(fn)
-		seen(t, "So does a HorizontalPodAutoscaler that targets the Function.")
+		seen(t, "A HorizontalPodAutoscaler that targets a Function scales it from 1 to 3 replicas and back by CPU.")
 	})
 	t.Run("Sleep", func(t *testing.T) {
 		t.Parallel()
