@@ -162,7 +162,7 @@ func TestNeighbourArgoCD(t *testing.T) {
 
 	for _, test := range []struct{ kind, name, want, part string }{
 		{"Function", good.Name, "Healthy", "serving"},
-		{"Function", broken.Name, "Degraded", "undefined: fmt"},
+		{"Function", broken.Name, "Degraded", "undefined: greeting"},
 		{"Function", updated.Name, "Degraded", "continues to serve"},
 		{"Function", sleepy.Name, "Healthy", ""},
 		{"Function", stopped.Name, "Healthy", ""},

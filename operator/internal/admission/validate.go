@@ -106,14 +106,7 @@ func (v *validator) validateFunction(ctx context.Context, request admission.Requ
 		}
 		wrong = append(wrong, errs...)
 	}
-	dryRun := request.DryRun != nil && *request.DryRun
-	for _, mistake := range wrong {
-		if dryRun && needsOtherObject(mistake) {
-			found.warnings = append(found.warnings, mistake.Error())
-			continue
-		}
-		found.errs = append(found.errs, mistake.Error())
-	}
+	found = report(wrong, request.DryRun != nil && *request.DryRun)
 	if old == nil || fn.Spec.Function != old.Spec.Function {
 		if err := validation.Source(fn); err != nil {
 			found.errs = append(found.errs, strings.Split(err.Error(), "\n")...)
@@ -122,11 +115,18 @@ func (v *validator) validateFunction(ctx context.Context, request admission.Requ
 	return found, nil
 }
 
-// needsOtherObject reports whether an object that is applied with the Function may fix an error. In a
-// dry run, that object does not exist yet: Flux and Argo CD apply nothing until the dry run of all
-// objects succeeds.
-func needsOtherObject(mistake *field.Error) bool {
-	return mistake.Field == "spec.className" || mistake.Field == "spec.serviceAccountName"
+// report returns the errors in a Function. In a dry run, an error that an object applied with the
+// Function may fix is a warning, because that object does not exist yet: Flux and Argo CD apply
+// nothing until the dry run of all objects succeeds.
+func report(mistakes field.ErrorList, dryRun bool) (found result) {
+	for _, mistake := range mistakes {
+		if dryRun && (mistake.Field == "spec.className" || mistake.Field == "spec.serviceAccountName") {
+			found.warnings = append(found.warnings, mistake.Error())
+			continue
+		}
+		found.errs = append(found.errs, mistake.Error())
+	}
+	return found
 }
 
 // decode returns the Function of a request and the previous version, which is nil for a new
