@@ -60,13 +60,14 @@ func TestKafkaTrigger(t *testing.T) {
 		t.Errorf("the arguments (-want +got):\n%s", diff)
 	}
 	newConsumingPod(t).running(t, trigger, true)
-	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonNoEvents)
-	read(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "records-lag"}})
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonScaleNotReady)
 	scaled := keda.New()
 	scaled.SetNamespace(trigger.Namespace)
 	scaled.SetName(trigger.Name)
-	read(t, scaled)
+	kedaReports(t, scaled, map[string]string{"Ready": "True"})
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonNoEvents)
+	read(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "records-lag"}})
 }
 
 // A KafkaTrigger and a NATSTrigger of the same name do not take the Deployment of each other.
