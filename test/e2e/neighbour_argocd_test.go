@@ -184,21 +184,27 @@ func TestNeighbourArgoCD(t *testing.T) {
 		})
 	}
 	for _, name := range []string{good.Name, sleepy.Name} {
-		var history []string
-		for _, fn := range versions[*v1beta1.Function](ns.witness) {
-			if fn.Name == name {
-				h, err := argo.health(toUnstructured(t, fn))
-				if err != nil {
-					t.Fatal(err)
-				}
-				history = append(history, h.Status)
-			}
-		}
-		if history = slices.Compact(history); !slices.Equal(history, []string{"Progressing", "Healthy"}) {
+		if history := argo.healthHistory(ns, name); !slices.Equal(history, []string{"Progressing", "Healthy"}) {
 			t.Errorf("the health of Function %s was %v", name, history)
 		}
 	}
 	seen(t, "The health check of the documentation, in the Lua of Argo CD, reports each kind in each condition correctly;")
+}
+
+// healthHistory returns the health of a Function at each of its versions, without repetitions.
+func (a argoCD) healthHistory(ns *namespace, name string) (history []string) {
+	ns.t.Helper()
+	for _, fn := range versions[*v1beta1.Function](ns.witness) {
+		if fn.Name != name {
+			continue
+		}
+		h, err := a.health(toUnstructured(ns.t, fn))
+		if err != nil {
+			ns.t.Fatal(err)
+		}
+		history = append(history, h.Status)
+	}
+	return slices.Compact(history)
 }
 
 // A live object is equal to its manifest, with server-side defaults, in the comparisons that Argo CD

@@ -84,7 +84,7 @@ spec:
 func TestNeighbourKEDA(t *testing.T) {
 	early := newNamespace(t)
 	early.ready(early.apply(function("taking", accepting)))
-	early.startOrders(0)
+	early.startOrders()
 	early.applyYAML(fmt.Sprintf(scaledMessages, early.name))
 	early.waitFor("natstrigger/ordered", "jsonpath={.status.conditions[?(@.type=='Ready')].reason}=InvalidSpec")
 
@@ -139,7 +139,7 @@ func kedaKafka(t *testing.T) {
 // stream, twice.
 func kedaNATS(t *testing.T) {
 	ns := newNamespace(t)
-	publish := ns.startOrders(0)
+	publish := ns.startOrders()
 	fn := ns.ready(ns.apply(function("taking", accepting)))
 	ns.applyYAML(fmt.Sprintf(scaledMessages, ns.name))
 	ns.waitFor("natstrigger/ordered", "condition=Ready")
@@ -176,7 +176,7 @@ func kedaScaledObject(t *testing.T) {
 // kedaConflict lets only the oldest of two triggers scale a Function, and then the other one.
 func kedaConflict(t *testing.T) {
 	ns := newNamespace(t)
-	publish := ns.startOrders(0)
+	publish := ns.startOrders()
 	fn := ns.ready(ns.apply(function("taking", accepting)))
 	ns.applyYAML(fmt.Sprintf(scaledRecords, startKafka(ns, 0)))
 	ns.waitFor("kafkatrigger/records", "condition=Ready")
@@ -208,7 +208,7 @@ func kedaConflict(t *testing.T) {
 // kedaPaused pauses the scaling of a Function. The trigger reports that and keeps the annotation.
 func kedaPaused(t *testing.T) {
 	ns := newNamespace(t)
-	publish := ns.startOrders(0)
+	publish := ns.startOrders()
 	fn := ns.ready(ns.apply(function("taking", accepting)))
 	ns.applyYAML(fmt.Sprintf(scaledMessages, ns.name))
 	ns.waitFor("natstrigger/ordered", "condition=Ready")
@@ -258,15 +258,15 @@ func (ns *namespace) waitFor(object, condition string) {
 	})
 }
 
-// startOrders runs a NATS server with the stream ORDERS and n messages, and returns a function that
-// publishes more of them.
-func (ns *namespace) startOrders(n int) (publish func(n int)) {
+// startOrders runs a NATS server with the stream ORDERS, and returns a function that publishes n
+// messages.
+func (ns *namespace) startOrders() (publish func(n int)) {
 	ns.t.Helper()
 	js := ns.startNATS()
 	if _, err := js.CreateStream(ns.t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}}); err != nil {
 		ns.t.Fatal(err)
 	}
-	publish = func(n int) {
+	return func(n int) {
 		ns.t.Helper()
 		for i := range n {
 			if _, err := js.Publish(ns.t.Context(), fmt.Sprintf("orders.%d", i), []byte("{}")); err != nil {
@@ -274,8 +274,6 @@ func (ns *namespace) startOrders(n int) (publish func(n int)) {
 			}
 		}
 	}
-	publish(n)
-	return publish
 }
 
 // installKEDA installs KEDA, and returns the function that removes it. CRDs are deleted while the

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,27 +90,13 @@ func TestNeighbourTwoNodesLateProxy(t *testing.T) {
 		time.Sleep(late)
 		resume(t, firstNode)
 	}
-	// called fails the test unless all functions answer at each moment.
-	called := func(when string, duration time.Duration) {
-		var group sync.WaitGroup
-		for i, fn := range all {
-			group.Go(func() {
-				time.Sleep(duration * time.Duration(i) / functions)
-				r, err := caller.call(t.Context(), http.MethodGet, url(fn), "")
-				if err != nil || r.Status != http.StatusOK || r.Body != "here" {
-					t.Errorf("%s: %s answers %d %q %s (%v)", fn.Name, when, r.Status, r.Body, r.Error, err)
-				}
-			})
-		}
-		group.Wait()
-	}
 	for range 2 {
 		for _, fn := range all {
 			ns.asleep(get(ns, fn.Name, &v1beta1.Function{}))
 		}
 		pause(t, firstNode)
-		called("woken while kube-proxy is late", late)
-		called("awake while kube-proxy is late", late)
+		answerIn(t, all, "woken while kube-proxy is late", late)
+		answerIn(t, all, "awake while kube-proxy is late", late)
 		resume(t, firstNode)
 		var group sync.WaitGroup
 		for _, fn := range all {
@@ -121,10 +108,26 @@ func TestNeighbourTwoNodesLateProxy(t *testing.T) {
 		}
 		group.Wait()
 		group.Go(delay)
-		called("falling asleep while kube-proxy is late", 2*late)
+		answerIn(t, all, "falling asleep while kube-proxy is late", 2*late)
 		group.Wait()
 	}
 	seen(t, "Functions fall asleep and wake without a failed request while kube-proxy of a node is 10 seconds late.")
+}
+
+// answerIn calls functions, distributed over a time, and fails the test unless each answers.
+func answerIn(t *testing.T, all []*v1beta1.Function, when string, duration time.Duration) {
+	t.Helper()
+	var group sync.WaitGroup
+	for i, fn := range all {
+		group.Go(func() {
+			time.Sleep(duration * time.Duration(i) / time.Duration(len(all)))
+			r, err := caller.call(t.Context(), http.MethodGet, url(fn), "")
+			if err != nil || r.Status != http.StatusOK || r.Body != "here" {
+				t.Errorf("%s: %s answers %d %q %s (%v)", fn.Name, when, r.Status, r.Body, r.Error, err)
+			}
+		})
+	}
+	group.Wait()
 }
 
 // The functions of a node that vanishes answer again.
@@ -321,33 +324,26 @@ func resume(t *testing.T, node string) {
 // namespace of the node.
 func signalProxy(t *testing.T, node string, signal syscall.Signal) {
 	t.Helper()
-	sent := 0
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var proxies []int
 	for _, file := range processes {
 		data, err := os.ReadFile(file)
 		args := strings.Split(string(bytes.TrimRight(data, "\x00")), "\x00")
 		if err != nil || len(args) < 2 || args[1] != "kube-proxy" || !strings.HasPrefix(args[0], clusterDir()) {
 			continue // the process has exited, or is another one
 		}
-		for _, arg := range args {
-			if arg != "--hostname-override="+node {
-				continue
-			}
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if err == nil {
-				err = syscall.Kill(pid, signal)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			sent++
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && slices.Contains(args, "--hostname-override="+node) {
+			proxies = append(proxies, pid)
 		}
 	}
-	if sent != 1 {
-		t.Fatalf("%d processes are kube-proxy of node %s", sent, node)
+	if len(proxies) != 1 {
+		t.Fatalf("%d processes are kube-proxy of node %s", len(proxies), node)
+	}
+	if err := syscall.Kill(proxies[0], signal); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -70,15 +70,13 @@ func kustomized(t *testing.T, manifests, kustomization string) string {
 }
 
 // kubectlOK runs a command that must succeed, even after the test has ended.
-func kubectlOK(t *testing.T, args ...string) string {
+func kubectlOK(t *testing.T, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	out, err := kubectl(ctx, args...)
-	if err != nil {
+	if _, err := kubectl(ctx, args...); err != nil {
 		t.Error(err)
 	}
-	return out
 }
 
 // splitImage returns the name and the digest of an image, for a kustomization.
