@@ -25,7 +25,7 @@ cd "$(dirname "$0")/.."
 # A row begins with the name of the neighbour, so that sort keeps one for each.
 table() {
   local page=docs/how-to/install.md rows=.cache/neighbours/rows
-  { cat .cache/neighbours/*.row; sed -n '/^<!-- make neighbours/,/^<!-- end/p' "$page" | grep '^| [a-z]' || true; } |
+  { cat .cache/neighbours/*.row; sed -n '/^<!-- make neighbours/,/^<!-- end/p' "$page" | grep '^| [a-z]' | grep -v '^| neighbour ' || true; } |
     sort -t '|' -k 2,2 -s -u >"$rows"
   awk -v rows="$rows" '
     /^<!-- end/ { inside = 0 }
