@@ -10,7 +10,7 @@
 #   ROW            a file: the tests write what they have seen there
 #
 # What the tests of a neighbour have seen, if all pass, becomes its row in the table of
-# docs/how-to/install.md. A neighbour without go.mod builds what it needs in its tests.
+# docs/how-to/install.md. A neighbour without go.mod is a program of ours, or its tests need no image.
 #
 # Two more files of a neighbour are optional:
 #
@@ -79,6 +79,10 @@ if [ -e go.mod ]; then
     VERSION=${VERSION:-$(go list -f '{{.Module.Version}}' "$tool")}
     MANIFESTS=${MANIFESTS:-$(go list -f '{{.Module.Dir}}' "$tool")}
   done
+elif [ -e main.go ]; then
+  image=$(cd "$root/test" && ko build --base-import-paths "./neighbours/$name")
+  export "IMAGE_$(tr a-z- A-Z_ <<<"$name")=$image"
+  VERSION=$(git -C "$root" describe --always)
 else
   VERSION=$(kubectl get nodes -o 'jsonpath={.items[0].status.nodeInfo.kubeletVersion}')
 fi

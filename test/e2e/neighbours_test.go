@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,4 +88,14 @@ func splitImage(t *testing.T, image string) (name, digest string) {
 		t.Fatalf("image %q has no digest", image)
 	}
 	return name, digest
+}
+
+// kubectlStdin runs a command with input that must succeed, even after the test has ended.
+func kubectlStdin(t *testing.T, stdin string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("kubectl", args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
+	}
 }
