@@ -48,8 +48,8 @@ API := /(goless-operator|installcheck|accesspolicy|activator|wake|admission|func
 
 # The end-to-end tests that make test runs: about one for each feature. make test-all runs the others.
 E2E := TestAdmission TestBuildServiceRefuses TestChangeOfSource TestClass TestCommandLine TestCompileErrorOnUpdate \
-	TestDelete TestDependencies TestEnvironment TestExamples TestFiles TestHTTPTrigger TestInsideOfFunction TestKafkaTrigger \
-	TestKubectlExplainAndGet TestNATSTrigger TestPanicInHandler TestPodIsRestricted TestPrometheus TestRequestOutlivesUpdate \
+	TestDelete TestDependencies TestEnvironment TestExamples TestFiles TestHostileSources TestHTTPTrigger TestInsideOfFunction \
+	TestKafkaTrigger TestKubectlExplainAndGet TestNATSTrigger TestPanicInHandler TestPodIsRestricted TestPrometheus TestRequestOutlivesUpdate \
 	TestScale TestSharedCompilesOnce TestSleep TestTriggers TestWebsocket
 
 # Like go test, and lists skipped tests with the reason at the end. Vet is off, because
