@@ -115,9 +115,9 @@ func reached(class *v1beta1.FunctionClass, want, functions int) error {
 	if err := cluster.Get(context.Background(), client.ObjectKeyFromObject(class), &now); err != nil {
 		return err
 	}
-	ready := meta.FindStatusCondition(now.Status.Conditions, v1beta1.ConditionReady)
-	if ready == nil || ready.ObservedGeneration != now.Generation || now.Status.Functions != int32(functions) || now.Status.UpdatedFunctions < int32(want) ||
-		want == functions && ready.Status != metav1.ConditionTrue {
+	rolledOut := meta.FindStatusCondition(now.Status.Conditions, v1beta1.ConditionRolledOut)
+	if rolledOut == nil || rolledOut.ObservedGeneration != now.Generation || now.Status.Functions != int32(functions) || now.Status.UpdatedFunctions < int32(want) ||
+		want == functions && rolledOut.Status != metav1.ConditionTrue {
 		return fmt.Errorf("it says %+v", now.Status)
 	}
 	return nil

@@ -62,16 +62,16 @@ func TestClass(t *testing.T) {
 }
 
 // reached waits until a class reports that the wanted number of its functions run, or are
-// starting, with its spec; and until it is ready if all are wanted.
+// starting, with its spec; and until it is rolled out if all are wanted.
 func (tr *trial) reached(class *v1beta1.FunctionClass, functions, want int) {
 	tr.t.Helper()
 	tr.await(func() error {
 		if err := world(tr.t).client.Get(tr.t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
 			return err
 		}
-		ready := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionReady)
-		if ready == nil || ready.ObservedGeneration != class.Generation || class.Status.Functions != int32(functions) ||
-			class.Status.UpdatedFunctions < int32(want) || want == functions && ready.Status != metav1.ConditionTrue {
+		rolledOut := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionRolledOut)
+		if rolledOut == nil || rolledOut.ObservedGeneration != class.Generation || class.Status.Functions != int32(functions) ||
+			class.Status.UpdatedFunctions < int32(want) || want == functions && rolledOut.Status != metav1.ConditionTrue {
 			return fmt.Errorf("class %s says %+v", class.Name, class.Status)
 		}
 		return nil

@@ -16,18 +16,26 @@ const ConditionDefaultConflict = "DefaultConflict"
 // ReasonSeveralDefaults is the reason of ConditionDefaultConflict.
 const ReasonSeveralDefaults = "SeveralDefaults"
 
-// Reasons of the condition Ready of a FunctionClass. ReasonInvalidSpec is another one: the
-// namespaceSelector is invalid.
+// ReasonClassValid is the reason of the condition Ready of a FunctionClass that functions can use.
+// The other one is ReasonInvalidSpec: the namespaceSelector is invalid.
+const ReasonClassValid = "Valid"
+
+// ConditionRolledOut reports the staged rollout of a FunctionClass. It is not part of the condition
+// Ready, because Flux waits until a class is ready before it applies Functions, such as a correction
+// of the function that delays the rollout.
+const ConditionRolledOut = "RolledOut"
+
+// Reasons of ConditionRolledOut.
 const (
-	// ReasonRolledOut means that all functions of the class use its current spec. Ready is True.
-	ReasonRolledOut = "RolledOut"
+	// ReasonClassRolledOut means that all functions of the class use its current spec, and their
+	// rollouts are complete.
+	ReasonClassRolledOut = "RolledOut"
 
 	// ReasonClassRollingOut means that some functions of the class do not use its current spec yet.
-	// Ready is False.
 	ReasonClassRollingOut = "RollingOut"
 
 	// ReasonClassRolloutFailed means that the API server rejected the update of some functions, or
-	// that their rollouts exceeded the progress deadline. Ready is False.
+	// that their rollouts exceeded the progress deadline.
 	ReasonClassRolloutFailed = "RolloutFailed"
 )
 
@@ -42,7 +50,7 @@ const (
 // A change of a class is a staged rollout: at most a tenth of its functions are rolled out at the
 // same time, at least one and at most 20. A function that cannot be updated delays the others for
 // 10 minutes. A function whose pods do not become ready delays them for its
-// progressDeadlineSeconds. The condition Ready of the class reports both.
+// progressDeadlineSeconds. The condition RolledOut of the class reports both.
 //
 // The cluster settings, such as the setting "podUser", are in the ConfigMap goless-operator in the
 // namespace of the operator; docs/settings.md describes them.
@@ -51,6 +59,7 @@ const (
 // +kubebuilder:resource:scope=Cluster,categories=goless
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="RolledOut",type=string,JSONPath=`.status.conditions[?(@.type=="RolledOut")].status`
 // +kubebuilder:printcolumn:name="Functions",type=integer,JSONPath=`.status.functions`
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedFunctions`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -225,8 +234,10 @@ type FunctionClassStatus struct {
 	UpdatedFunctions int32 `json:"updatedFunctions"`
 
 	// conditions contain:
-	//   - Ready: True when all functions of the class use its current spec and their rollouts are
-	//     complete.
+	//   - Ready: True when functions can use the class. It is False if the namespaceSelector is
+	//     invalid.
+	//   - RolledOut: True when all functions of the class use its current spec and their rollouts
+	//     are complete.
 	//   - DefaultConflict: True while another class is also a default class of some of the
 	//     namespaces; absent otherwise.
 	// +optional

@@ -127,7 +127,8 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 	before := class.DeepCopy()
 	class.Status.ObservedGeneration = class.Generation
 	class.Status.Functions, class.Status.UpdatedFunctions = int32(p.functions), int32(p.updated)
-	meta.SetStatusCondition(&class.Status.Conditions, readyCondition(class, p))
+	meta.SetStatusCondition(&class.Status.Conditions, readyCondition(class))
+	meta.SetStatusCondition(&class.Status.Conditions, rolledOutCondition(class, p))
 	if conflict == "" {
 		meta.RemoveStatusCondition(&class.Status.Conditions, v1beta1.ConditionDefaultConflict)
 	} else {
@@ -146,23 +147,33 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 	return nil
 }
 
-// readyCondition returns the Ready condition of a class: whether all its functions are up to date.
-func readyCondition(class *v1beta1.FunctionClass, p progress) metav1.Condition {
+// readyCondition returns the condition Ready of a class: whether functions can use it.
+func readyCondition(class *v1beta1.FunctionClass) metav1.Condition {
 	ready := metav1.Condition{
-		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRolledOut,
-		Message: "all functions of the class are up to date", ObservedGeneration: class.Generation,
-	}
-	if p.complete < p.functions {
-		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
-		ready.Message = fmt.Sprintf("%d of %d functions up to date, %d rolling out", p.complete, p.functions, p.rolling)
-	}
-	if failed := p.failed; len(failed) > 0 { // failed functions are not complete
-		ready.Reason = v1beta1.ReasonClassRolloutFailed
-		ready.Message += fmt.Sprintf(", %d failed; see the status of Function %s", len(failed), failed[0])
+		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClassValid,
+		Message: "functions can use the class", ObservedGeneration: class.Generation,
 	}
 	if _, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector); err != nil {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonInvalidSpec
 		ready.Message = "no function uses the class, because spec.namespaceSelector is invalid: " + err.Error()
 	}
 	return ready
+}
+
+// rolledOutCondition returns the condition RolledOut of a class: whether all its functions are up to
+// date.
+func rolledOutCondition(class *v1beta1.FunctionClass, p progress) metav1.Condition {
+	rolledOut := metav1.Condition{
+		Type: v1beta1.ConditionRolledOut, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClassRolledOut,
+		Message: "all functions of the class are up to date", ObservedGeneration: class.Generation,
+	}
+	if p.complete < p.functions {
+		rolledOut.Status, rolledOut.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
+		rolledOut.Message = fmt.Sprintf("%d of %d functions up to date, %d rolling out", p.complete, p.functions, p.rolling)
+	}
+	if failed := p.failed; len(failed) > 0 { // failed functions are not complete
+		rolledOut.Reason = v1beta1.ReasonClassRolloutFailed
+		rolledOut.Message += fmt.Sprintf(", %d failed; see the status of Function %s", len(failed), failed[0])
+	}
+	return rolledOut
 }

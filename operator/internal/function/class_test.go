@@ -233,7 +233,7 @@ func reaches(t *testing.T, class *v1beta1.FunctionClass, all []*v1beta1.Function
 		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(class), &now); err != nil {
 			t.Fatal(err)
 		}
-		c := meta.FindStatusCondition(now.Status.Conditions, v1beta1.ConditionReady)
+		c := meta.FindStatusCondition(now.Status.Conditions, v1beta1.ConditionRolledOut)
 		return c != nil && c.Status == want && c.ObservedGeneration == now.Generation &&
 			now.Status.Functions == 3 && now.Status.UpdatedFunctions == int32(updated)
 	}
@@ -304,7 +304,7 @@ func TestRefusedClass(t *testing.T) {
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.Labels = map[string]string{"not-in-the-policy": "x"} })
 	awaitReady(t, all[0], v1beta1.ReasonApplyFailed)
 	eventually(t, "class reports the failed function", func() bool {
-		return strings.Contains(readyOf(t, class).Message, all[0].Namespace+"/refused-0")
+		return strings.Contains(rolledOutOf(t, class).Message, all[0].Namespace+"/refused-0")
 	})
 	for _, fn := range all[1:] {
 		if !has(t, fn, v1beta1.ConditionReady) {
@@ -330,7 +330,7 @@ func TestClassChangesAgain(t *testing.T) {
 	eventually(t, "one function rolls out", func() bool { return len(changed(t, all, "second")) > 0 })
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "third" })
 	eventually(t, "class reports its latest generation", func() bool {
-		return readyOf(t, class).ObservedGeneration == class.Generation && class.Status.UpdatedFunctions > 0
+		return rolledOutOf(t, class).ObservedGeneration == class.Generation && class.Status.UpdatedFunctions > 0
 	})
 	awaitReady(t, all[0], v1beta1.ReasonBuilding)
 	if got := changed(t, all, "first"); len(got) != 2 {
@@ -342,7 +342,8 @@ func TestClassChangesAgain(t *testing.T) {
 	}
 }
 
-// A class is not ready if the rollout of a function has exceeded its deadline.
+// A class is not rolled out if the rollout of a function has exceeded its deadline. It stays ready, so
+// that Flux continues.
 func TestClassGivenUp(t *testing.T) {
 	class, all := inClass(t, "hopeless", 1)
 	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "second" })
@@ -356,24 +357,24 @@ func TestClassGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "class reports the failed function", func() bool {
-		return strings.Contains(readyOf(t, class).Message, all[0].Namespace+"/hopeless-0")
+		return strings.Contains(rolledOutOf(t, class).Message, all[0].Namespace+"/hopeless-0")
 	})
-	if readyOf(t, class).Status != metav1.ConditionFalse {
-		t.Errorf("the class is ready: %+v", class.Status)
+	if rolledOutOf(t, class).Status != metav1.ConditionFalse || !meta.IsStatusConditionTrue(class.Status.Conditions, v1beta1.ConditionReady) {
+		t.Errorf("the class is rolled out or not ready: %+v", class.Status)
 	}
 }
 
-// readyOf updates class from the API server and returns its condition Ready; the zero value if it
-// has none.
-func readyOf(t *testing.T, class *v1beta1.FunctionClass) (ready metav1.Condition) {
+// rolledOutOf updates class from the API server and returns its condition RolledOut; the zero value
+// if it has none.
+func rolledOutOf(t *testing.T, class *v1beta1.FunctionClass) (rolledOut metav1.Condition) {
 	t.Helper()
 	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
 		t.Fatal(err)
 	}
-	if c := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionReady); c != nil {
-		ready = *c
+	if c := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionRolledOut); c != nil {
+		rolledOut = *c
 	}
-	return ready
+	return rolledOut
 }
 
 // A class with all fields causes no writes after it is rolled out.
