@@ -104,7 +104,7 @@ func run(ctx context.Context, cfg config) error {
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
 	}, func() float64 { return 1 })
 	err = errors.Join(
-		controllers.Register(mgr, cfg.images),
+		controllers.Register(mgr, cfg.images, namespaces == nil),
 		ctrlmetrics.Registry.Register(controllers.Triggers{Reader: mgr.GetClient(), Working: mgr.Elected()}),
 		ctrlmetrics.Registry.Register(build),
 		mgr.AddHealthzCheck("ping", healthz.Ping),

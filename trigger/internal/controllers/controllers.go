@@ -43,8 +43,12 @@ type Images struct {
 	Deliver, Consume string
 }
 
-// httpRoute is the kind of the Gateway API that HTTPTriggers create.
-var httpRoute = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "HTTPRoute"}
+// httpRoute is the kind of the Gateway API that HTTPTriggers create, and gatewayKind the kind that
+// they reference. A service mesh may have only HTTPRoutes.
+var (
+	httpRoute   = gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute")
+	gatewayKind = gatewayv1.SchemeGroupVersion.WithKind("Gateway")
+)
 
 // ManagerOptions returns the options of a manager for the reconcilers. Its cache contains the
 // triggers, their objects, and the Functions without their source. namespaces restricts the cache;
@@ -97,9 +101,14 @@ func mapperOf(config *rest.Config) (meta.RESTMapper, error) {
 	return apiutil.NewDynamicRESTMapper(config, requests)
 }
 
-// Register adds the reconcilers to a manager.
-func Register(mgr manager.Manager, images Images) error {
-	gateways, err := has(mgr.GetRESTMapper(), httpRoute)
+// Register adds the reconcilers to a manager with the options of ManagerOptions. allNamespaces
+// reports whether its cache is not restricted to some namespaces.
+func Register(mgr manager.Manager, images Images, allNamespaces bool) error {
+	hasRoutes, err := has(mgr.GetRESTMapper(), httpRoute)
+	if err != nil {
+		return err
+	}
+	hasGateways, err := has(mgr.GetRESTMapper(), gatewayKind)
 	if err != nil {
 		return err
 	}
@@ -111,13 +120,19 @@ func Register(mgr manager.Manager, images Images) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
 		Kind: cron.Kind{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Image: images.Deliver},
 	}
-	hosts := gateway.Kind{Client: mgr.GetClient(), Gateways: gateways}
+	hosts := gateway.Kind{Client: mgr.GetClient(), Gateways: hasRoutes, GatewaysKnown: hasGateways && allNamespaces}
 	routes := trigger.Reconciler[*v1alpha1.HTTPTrigger, gateway.Seen]{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner), Kind: hosts,
 	}
-	becomes := []client.Object{&networkingv1.Ingress{}}
-	if gateways {
-		becomes = append(becomes, &gatewayv1.HTTPRoute{})
+	exposes := trigger.Watched{
+		Owned:          []client.Object{&networkingv1.Ingress{}},
+		CompetingKinds: []client.Object{&v1alpha1.HTTPTrigger{}}, Competing: hosts.Competing, OfNamespace: hosts.OfNamespace,
+	}
+	if hasRoutes {
+		exposes.Owned = append(exposes.Owned, &gatewayv1.HTTPRoute{})
+	}
+	if hosts.GatewaysKnown {
+		exposes.Referenced, exposes.OfReferenced = &gatewayv1.Gateway{}, hosts.OfGateway
 	}
 	consumes := trigger.Watched{
 		Owned: []client.Object{&appsv1.Deployment{}, &corev1.Service{}}, Labelled: []client.Object{&corev1.Pod{}},
@@ -129,7 +144,7 @@ func Register(mgr manager.Manager, images Images) error {
 	return errors.Join(
 		gateway.Index(context.Background(), mgr.GetFieldIndexer()),
 		crons.Register(mgr, trigger.Watched{Owned: []client.Object{&batchv1.CronJob{}}, Labelled: []client.Object{&batchv1.Job{}, &corev1.Pod{}}}),
-		routes.Register(mgr, trigger.Watched{Owned: becomes, CompetingKinds: []client.Object{&v1alpha1.HTTPTrigger{}}, Competing: hosts.Competing, OfNamespace: hosts.OfNamespace}),
+		routes.Register(mgr, exposes),
 		registerConsuming(mgr, consumes, consumer.Kind[*v1alpha1.KafkaTrigger]{
 			Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: consumer.Kafka, Ask: consumer.Ask,
 			Empty: func() *v1alpha1.KafkaTrigger { return &v1alpha1.KafkaTrigger{} },
@@ -138,7 +153,7 @@ func Register(mgr manager.Manager, images Images) error {
 			Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: consumer.NATS, Ask: consumer.Ask,
 			Empty: func() *v1alpha1.NATSTrigger { return &v1alpha1.NATSTrigger{} },
 		}),
-		watchKinds(mgr, map[schema.GroupVersionKind]bool{httpRoute: gateways, keda.GroupVersionKind: scaled}),
+		watchKinds(mgr, map[schema.GroupVersionKind]bool{httpRoute: hasRoutes, gatewayKind: hasGateways, keda.GroupVersionKind: scaled}),
 	)
 }
 

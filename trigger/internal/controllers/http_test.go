@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,6 +46,30 @@ func routed(trigger *v1alpha1.HTTPTrigger) *v1alpha1.HTTPTrigger {
 	return trigger
 }
 
+// newGateway returns the Gateway "public" in a namespace.
+func newGateway(namespace string) *gatewayv1.Gateway {
+	return &gatewayv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "public"},
+		Spec: gatewayv1.GatewaySpec{
+			GatewayClassName: "example", Listeners: []gatewayv1.Listener{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}},
+		},
+	}
+}
+
+// accept sets the condition Accepted that the first Gateway of a route reports.
+func accept(t *testing.T, route *gatewayv1.HTTPRoute, status metav1.ConditionStatus) {
+	t.Helper()
+	report(t, route, func(route *gatewayv1.HTTPRoute) {
+		route.Status.Parents = []gatewayv1.RouteParentStatus{{
+			ParentRef: route.Spec.ParentRefs[0], ControllerName: "example.com/gateway",
+			Conditions: []metav1.Condition{{
+				Type: string(gatewayv1.RouteConditionAccepted), Status: status, Reason: "Verdict", Message: "so it is",
+				ObservedGeneration: route.Generation, LastTransitionTime: metav1.Now(),
+			}},
+		}}
+	})
+}
+
 func there(t *testing.T, object client.Object, trigger *v1alpha1.HTTPTrigger) bool {
 	t.Helper()
 	err := cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), object)
@@ -83,25 +108,14 @@ func TestHTTPTrigger(t *testing.T) {
 	if !there(t, route, trigger) {
 		t.Fatal("there is no HTTPRoute")
 	}
-	says := func(status metav1.ConditionStatus) {
-		report(t, route, func(route *gatewayv1.HTTPRoute) {
-			route.Status.Parents = []gatewayv1.RouteParentStatus{{
-				ParentRef: route.Spec.ParentRefs[0], ControllerName: "example.com/gateway",
-				Conditions: []metav1.Condition{{
-					Type: string(gatewayv1.RouteConditionAccepted), Status: status, Reason: "Verdict", Message: "so it is",
-					ObservedGeneration: route.Generation, LastTransitionTime: metav1.Now(),
-				}},
-			}}
-		})
-	}
-	says(metav1.ConditionFalse)
+	accept(t, route, metav1.ConditionFalse)
 	eventually(t, "the Gateway's verdict is reported", func() bool {
 		return strings.Contains(await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted), "so it is; until then the Ingress serves")
 	})
 	if !there(t, &ingress, trigger) || len(ingress.Spec.TLS) != 1 {
 		t.Errorf("without an accepted route the Ingress is gone, or has changed: %v", ingress.Spec)
 	}
-	says(metav1.ConditionTrue)
+	accept(t, route, metav1.ConditionTrue)
 	// The proxies of the Gateway may not be configured yet, and later those of the Ingress.
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	if !there(t, &ingress, trigger) {
@@ -119,6 +133,35 @@ func TestHTTPTrigger(t *testing.T) {
 	if !there(t, &ingress, trigger) {
 		t.Error("neither the route nor the Ingress exists")
 	}
+}
+
+// A Gateway that does not exist, or that was deleted after it had accepted the route, is reported.
+func TestGatewayNotFound(t *testing.T) {
+	t.Parallel()
+	trigger := httpTrigger(t)
+	trigger.Spec.ParentRefs = []v1alpha1.ParentReference{{Name: "public"}}
+	create(t, trigger)
+	notFound := fmt.Sprintf("spec.parentRefs: Gateway %q not found", trigger.Namespace+"/public")
+	reports := func(want string) {
+		t.Helper()
+		eventually(t, "the trigger reports "+want, func() bool {
+			return strings.HasPrefix(await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted), want)
+		})
+	}
+	reports(notFound)
+	gateway := newGateway(trigger.Namespace)
+	create(t, gateway)
+	reports("0 of 1 Gateways accepted the route")
+	route := &gatewayv1.HTTPRoute{}
+	if !there(t, route, trigger) {
+		t.Fatal("there is no HTTPRoute")
+	}
+	accept(t, route, metav1.ConditionTrue)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	if err := cluster.Delete(t.Context(), gateway); err != nil {
+		t.Fatal(err)
+	}
+	reports(notFound)
 }
 
 // If the replacement of an Ingress or HTTPRoute cannot be created, the one that serves is kept,

@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -48,7 +49,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "looking for the CustomResourceDefinitions of the Gateway API:", err)
 		os.Exit(1)
 	}
-	apiservertest.Main(m, run, filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"), filepath.Join("testdata", "keda.sh_scaledobjects.yaml"))
+	apiservertest.Main(m, run, filepath.Join(gateway, "gateway.networking.k8s.io_gateways.yaml"),
+		filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"), filepath.Join("testdata", "keda.sh_scaledobjects.yaml"))
 }
 
 // gatewayAPI returns the directory of the CustomResourceDefinitions of the Gateway API:
@@ -72,6 +74,13 @@ func run(m *testing.M, environment *envtest.Environment) int {
 	err := startManager(ctx, environment.Config, ended)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting goless-triggers:", err)
+		cancel()
+		return 1
+	}
+	// The Gateway of the tests that do not create one.
+	err = errors.Join(cluster.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gateways"}}), cluster.Create(ctx, newGateway("gateways")))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "creating a Gateway:", err)
 		cancel()
 		return 1
 	}
@@ -115,7 +124,7 @@ func startManager(ctx context.Context, config *rest.Config, ended chan<- error) 
 	if mgr, err = ctrl.NewManager(logged, options); err != nil {
 		return err
 	}
-	if err := controllers.Register(mgr, controllers.Images{Deliver: apiservertest.Image, Consume: apiservertest.Image}); err != nil {
+	if err := controllers.Register(mgr, controllers.Images{Deliver: apiservertest.Image, Consume: apiservertest.Image}, true); err != nil {
 		return err
 	}
 	go func() { ended <- mgr.Start(ctx) }()

@@ -30,6 +30,11 @@ type Kind struct {
 
 	// Gateways reports whether the Gateway API is installed.
 	Gateways bool
+
+	// GatewaysKnown reports whether the cache contains the Gateways of all namespaces. A trigger then
+	// reports a Gateway that does not exist. Gateways report nothing after they were deleted, and
+	// some controllers keep what they wrote into the status of a route.
+	GatewaysKnown bool
 }
 
 // Seen is the observed state of an HTTPTrigger.
@@ -48,6 +53,9 @@ type Seen struct {
 	// the Gateway API is not installed.
 	Route   *gatewayv1.HTTPRoute
 	Ingress *networkingv1.Ingress
+
+	// Missing are the Gateways in spec.parentRefs that do not exist, as NAMESPACE/NAME.
+	Missing []string
 
 	// Now is the time of the observation.
 	Now time.Time
@@ -73,6 +81,10 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error
 	if k.Gateways {
 		seen.Route = &gatewayv1.HTTPRoute{}
 		errs = append(errs, client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKeyFromObject(t), seen.Route)))
+	}
+	if k.GatewaysKnown {
+		missing, err := k.missing(ctx, t)
+		seen.Missing, errs = missing, append(errs, err)
 	}
 	for _, name := range t.FunctionNames() {
 		var fn v1beta1.Function
@@ -121,6 +133,9 @@ func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *functio
 	pending := &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: "no Gateway has processed the route yet"}
 	if change.Same() {
 		pending = verdict(seen.Route)
+	}
+	if len(seen.Missing) > 0 {
+		pending = &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("spec.parentRefs: Gateway %q not found; create it or correct the reference", seen.Missing[0])}
 	}
 	stays := pending != nil && metav1.IsControlledBy(seen.Ingress, t) && within(seen.Ingress, t)
 	if !stays && settling(t, seen) == 0 {

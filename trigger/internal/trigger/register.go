@@ -53,6 +53,11 @@ type Watched struct {
 	CompetingKinds []client.Object
 	Competing      handler.MapFunc
 
+	// Referenced is a type of objects that triggers reference by name, or nil. OfReferenced maps one
+	// that was created or deleted to the triggers that reference it.
+	Referenced   client.Object
+	OfReferenced handler.MapFunc
+
 	// OfNamespace maps a namespace to the triggers that depend on its annotations. It is nil if
 	// none do.
 	OfNamespace handler.MapFunc
@@ -82,6 +87,10 @@ func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	}
 	if w.OfNamespace != nil {
 		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(w.OfNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
+	}
+	if w.Referenced != nil {
+		created := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+		b.Watches(w.Referenced, handler.EnqueueRequestsFromMapFunc(w.OfReferenced), builder.OnlyMetadata, builder.WithPredicates(created))
 	}
 	for _, competitor := range w.CompetingKinds {
 		b.Watches(competitor, handler.EnqueueRequestsFromMapFunc(w.Competing), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
