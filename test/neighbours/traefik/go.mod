@@ -4,7 +4,7 @@ go 1.26.4
 
 tool github.com/traefik/traefik/v3/cmd/traefik
 
-require github.com/traefik/traefik/v3 v3.7.13
+require github.com/traefik/traefik/v3 v3.7.13 // indirect
 
 require (
 	github.com/BurntSushi/toml v1.6.0 // indirect
@@ -12,6 +12,7 @@ require (
 	github.com/Masterminds/goutils v1.1.1 // indirect
 	github.com/Masterminds/semver/v3 v3.4.0 // indirect
 	github.com/Masterminds/sprig/v3 v3.2.3 // indirect
+	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/VividCortex/gohistogram v1.0.0 // indirect
 	github.com/abbot/go-http-auth v0.0.0-00010101000000-000000000000 // indirect
 	github.com/andybalholm/brotli v1.2.2 // indirect
@@ -34,9 +35,12 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sts v1.47.1 // indirect
 	github.com/aws/smithy-go v1.28.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/bytedance/gopkg v0.1.4 // indirect
+	github.com/bytedance/sonic/loader v0.5.3 // indirect
 	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/cloudwego/base64x v0.1.7 // indirect
 	github.com/containerd/errdefs v1.0.0 // indirect
 	github.com/containerd/errdefs/pkg v0.3.0 // indirect
 	github.com/containous/alice v0.0.0-20181107144136-d83ebdd94cbd // indirect
@@ -119,6 +123,7 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/miekg/dns v1.1.73 // indirect
 	github.com/mitchellh/copystructure v1.2.0 // indirect
+	github.com/mitchellh/go-homedir v1.1.0 // indirect
 	github.com/mitchellh/go-ps v1.0.0 // indirect
 	github.com/mitchellh/hashstructure v1.0.0 // indirect
 	github.com/mitchellh/mapstructure v1.5.1-0.20231216201459-8508981c8b6c // indirect
@@ -161,6 +166,7 @@ require (
 	github.com/traefik/traefik/dynamic/ext v0.0.0-00010101000000-000000000000 // indirect
 	github.com/traefik/yaegi v0.16.1 // indirect
 	github.com/tufanbarisyildirim/gonginx v0.0.0-20250620092546-c3e307e36701 // indirect
+	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/unrolled/render v1.0.2 // indirect
 	github.com/unrolled/secure v1.0.9 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
@@ -238,10 +244,9 @@ require (
 )
 
 replace (
-
-	// Traefik uses forks of these. The fork of go-http-auth, for basic and digest authentication,
-	// is not available from all module proxies.
-	github.com/abbot/go-http-auth => github.com/abbot/go-http-auth v0.4.0
+	// Traefik uses forks of these. Of go-http-auth, this is an older version: the one that Traefik
+	// requires is not available from all module proxies.
+	github.com/abbot/go-http-auth => github.com/containous/go-http-auth v0.4.1-0.20200324110947-a37a7636d23e
 
 	// Traefik's ACME client. It requires the clients of a hundred DNS services.
 	github.com/go-acme/lego/v5 => ./lego
