@@ -219,7 +219,7 @@ func testProtocols(t *testing.T, kind, fields string) {
 		{host("paths") + "/reports/a/", http.StatusOK, "/reports/a/"},
 		{host("paths") + "/reportsx", http.StatusNotFound, ""},
 		{host("paths") + "/", http.StatusNotFound, ""},
-		{host("hanging") + "/", http.StatusGatewayTimeout, "timeout"},
+		{host("hanging") + "/", http.StatusGatewayTimeout, "took too long"},
 	} {
 		ns.eventually(fmt.Sprintf("%s responds with %d %s", want.url, want.status, want.body), func() error {
 			return respondsWith(t.Context(), client, "https://"+want.url, want.status, want.body)
