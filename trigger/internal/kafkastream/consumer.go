@@ -31,6 +31,9 @@ type Consumer struct {
 	// of a consumer.
 	SessionTimeout time.Duration
 
+	// heartbeat is the interval of heartbeats. Default: a fifth of SessionTimeout.
+	heartbeat time.Duration
+
 	// Mechanism is the SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or "" for none. User is
 	// the user name, and PasswordFile the file with the password.
 	Mechanism, User, PasswordFile string

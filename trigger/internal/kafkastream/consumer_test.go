@@ -36,6 +36,7 @@ func TestKills(t *testing.T) {
 			events = 10_000
 		}
 		c, f := b.topic(t, partitions), newFunction(t)
+		c.SessionTimeout = b.shortest
 		args := []string{
 			f.url(), "--brokers=" + strings.Join(c.Brokers, ","), "--topic=" + c.Topic, "--group=" + c.Group, "--session-timeout=" + c.SessionTimeout.String(),
 		}
@@ -75,6 +76,7 @@ func TestKillAfterCommit(t *testing.T) {
 		f.await(events)
 		b.awaitCommits(t, c)
 		consumer.kill()
+		b.expel(t, c)
 		consumer.start()
 		b.produceFrom(t, c.Topic, events, 2*events, keys)
 		f.await(2 * events)
@@ -367,11 +369,13 @@ func startBatches(t *testing.T, c *Consumer, f *function, dead string, batch int
 // run is start with any Deliverer.
 func run(t *testing.T, c *Consumer, d *stream.Deliverer) func() {
 	t.Helper()
+	lively := *c
+	lively.heartbeat = 200 * time.Millisecond // so that it soon notices a rebalance
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := c.Run(ctx, d); err != nil {
+		if err := lively.Run(ctx, d); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -416,6 +420,24 @@ func (b brokers) awaitCommits(t *testing.T, c *Consumer) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the group lags %d records behind; error: %v", group.Lag.Total(), err)
 		}
+	}
+}
+
+// expel removes all members from the group, as if their sessions had expired.
+func (b brokers) expel(t *testing.T, c *Consumer) {
+	t.Helper()
+	client := b.client(t)
+	groups, err := kadm.NewClient(client).DescribeGroups(t.Context(), c.Group)
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group = c.Group
+	for _, m := range groups[c.Group].Members {
+		request.Members = append(request.Members, kmsg.LeaveGroupRequestMember{MemberID: m.MemberID})
+	}
+	if err == nil {
+		_, err = request.RequestWith(t.Context(), client)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

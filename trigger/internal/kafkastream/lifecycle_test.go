@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,27 +143,43 @@ func TestLateCommit(t *testing.T) {
 // twice.
 func TestEndWhileSlow(t *testing.T) {
 	const partitions, events = 4, 40
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "orders"), kfake.GroupMinSessionTimeout(time.Second))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "orders"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
 	b := brokers{addresses: cluster.ListenAddrs()}
-	c := &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: 6 * time.Second}
+	c := &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}
 	f := newFunction(t)
-	var slow sync.Once
-	arrived := make(chan struct{})
+	var slow, ending atomic.Bool
+	arrived, heartbeats := make(chan struct{}), make(chan struct{}, 100)
+	cluster.ControlKey(int16(kmsg.Heartbeat), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if ending.Load() {
+			tell(heartbeats)
+		}
+		return nil, nil, false
+	})
 	f.answer = func(string, int) int {
-		slow.Do(func() {
-			close(arrived)
-			time.Sleep(c.SessionTimeout * 3 / 2)
-		})
+		if slow.Swap(true) {
+			return http.StatusOK
+		}
+		close(arrived)
+		for n := range 8 { // by default, a session has five
+			select {
+			case <-heartbeats:
+			case <-time.After(30 * time.Second):
+				t.Errorf("%d heartbeats were sent while it ended, want more", n)
+				return http.StatusOK
+			}
+		}
 		return http.StatusOK
 	}
 	b.produce(t, "orders", events, events)
 	_, stop := start(t, c, f, "")
 	<-arrived
 	f.await(1)
+	ending.Store(true)
 	stop()
 	before := f.taken()
 	b.awaitCommitted(t, c, int64(before))

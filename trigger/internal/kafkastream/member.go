@@ -1,6 +1,7 @@
 package kafkastream
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -122,7 +123,7 @@ func (m *member) options() []kgo.Opt {
 		kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer(), kgo.RoundRobinBalancer()),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(m.consumer.SessionTimeout),
-		kgo.HeartbeatInterval(m.consumer.SessionTimeout / 5),
+		kgo.HeartbeatInterval(cmp.Or(m.consumer.heartbeat, m.consumer.SessionTimeout/5)),
 		kgo.DisableAutoCommit(),
 		kgo.MetadataMinAge(metadataMinAge),
 		kgo.BlockRebalanceOnPoll(),

@@ -74,7 +74,7 @@ func consume(url string, args []string) error {
 // newDeliverer returns a Deliverer with three attempts for each event and short delays.
 func newDeliverer(url string, log *slog.Logger) *stream.Deliverer {
 	return &stream.Deliverer{
-		URL: url, Source: "/test", Concurrency: 16, Drain: 10 * time.Second, Monitor: stream.NewMonitor("v1.2.3", "0123"),
+		URL: url, Source: "/test", Concurrency: 16, Drain: time.Minute, Monitor: stream.NewMonitor("v1.2.3", "0123"),
 		Sender: delivery.Sender{
 			Client: delivery.NewClient(time.Minute, 16), Tries: 3, Log: log,
 			Backoff: delivery.Backoff{First: 5 * time.Millisecond, Max: 50 * time.Millisecond, MaxPause: 50 * time.Millisecond},
@@ -125,8 +125,8 @@ func (p *process) kill() {
 // brokers contains the addresses of the brokers of a test.
 type brokers struct {
 	addresses []string
-	process   *process // nil for real brokers
-	session   time.Duration
+	process   *process      // nil for real brokers
+	shortest  time.Duration // shortest session timeout that they allow
 }
 
 // withBrokers runs a test with the fake Kafka broker, and with the brokers of KAFKA_BROKERS.
@@ -141,7 +141,7 @@ func withBrokers(t *testing.T, test func(*testing.T, brokers)) {
 		if list == "" {
 			t.Skip("KAFKA_BROKERS names no brokers, as HOST:PORT,HOST:PORT")
 		}
-		test(t, brokers{addresses: strings.Split(list, ","), session: 6 * time.Second})
+		test(t, brokers{addresses: strings.Split(list, ","), shortest: 6 * time.Second})
 	})
 }
 
@@ -149,7 +149,7 @@ func fakeBrokers(t *testing.T) brokers {
 	t.Helper()
 	port := freePort(t)
 	p := startProcess(t, "broker", true, port, t.TempDir())
-	return brokers{addresses: []string{"127.0.0.1:" + port}, process: p, session: time.Second}
+	return brokers{addresses: []string{"127.0.0.1:" + port}, process: p, shortest: time.Second}
 }
 
 // freePort returns an unused port. It is below the ephemeral ports, so that no connection can use
@@ -176,7 +176,7 @@ func (b brokers) topic(t *testing.T, partitions int32) *Consumer {
 			t.Fatal(err)
 		}
 	}
-	return &Consumer{Brokers: b.addresses, Topic: name, Group: name, SessionTimeout: b.session}
+	return &Consumer{Brokers: b.addresses, Topic: name, Group: name, SessionTimeout: session}
 }
 
 func (b brokers) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
