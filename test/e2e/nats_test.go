@@ -89,7 +89,7 @@ func (ns *namespace) startNATS() jetstream.JetStream {
 		ns.t.Fatal(err)
 	}
 	ns.t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		ns.t.Fatal(err)
 	}

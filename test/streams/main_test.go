@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "building what the tests start:", err)
 		os.Exit(1)
 	}
+	go meterStalls()
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -264,4 +266,23 @@ func eventually(t *testing.T, what string, holds func() bool) {
 			t.Fatal("timed out waiting until", what)
 		}
 	}
+}
+
+// longestStall is the longest time in nanoseconds for which this process did not run.
+var longestStall atomic.Int64
+
+func meterStalls() {
+	for last := time.Now(); ; last = time.Now() {
+		time.Sleep(20 * time.Millisecond)
+		longestStall.Store(max(longestStall.Load(), int64(time.Since(last))))
+	}
+}
+
+// stalled reports whether the machine stalled during the test for as long as the timeouts of the
+// consumer.
+func stalled(t *testing.T) bool {
+	t.Helper()
+	longest := time.Duration(longestStall.Load())
+	t.Logf("the longest stall was %s", longest)
+	return longest > 2*time.Second
 }

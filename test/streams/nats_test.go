@@ -1,10 +1,13 @@
 package streams
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +29,7 @@ type natsServer struct {
 // newNATS starts a server with additional configuration.
 func newNATS(t *testing.T, configuration string) *natsServer {
 	t.Helper()
+	longestStall.Store(0)
 	dir, at := t.TempDir(), port(t)
 	file := filepath.Join(dir, "server.conf")
 	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream: {store_dir: %q, sync_interval: always}\n%s", at, dir, configuration)
@@ -45,9 +49,11 @@ func (s *natsServer) connect(t *testing.T, options ...nats.Option) jetstream.Jet
 			return false
 		}
 		t.Cleanup(nc.Close)
-		js, err = jetstream.New(nc)
+		js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute)) // a busy machine is slow
 		if err == nil {
-			_, err = js.AccountInfo(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_, err = js.AccountInfo(ctx)
 		}
 		return err == nil
 	})
@@ -139,9 +145,13 @@ func distinct(f *function) int {
 	return len(ids)
 }
 
-// inOrder checks that each event is first accepted after the previous ones of the same subject.
+// inOrder checks that each event is first accepted after the previous ones of the same subject. It
+// checks nothing if the machine has stalled: the consumer does not wait indefinitely for redeliveries.
 func inOrder(t *testing.T, events []cloudevents.Event) {
 	t.Helper()
+	if stalled(t) {
+		return
+	}
 	seen, last := map[string]bool{}, map[string]int{}
 	for _, e := range events {
 		n, err := strconv.Atoi(string(e.Data()))
@@ -305,7 +315,8 @@ func TestNATSTooLarge(t *testing.T) {
 func TestNATSBlocked(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
-	orders(t, js)
+	const wait = 3 * time.Second
+	ordersAgain(t, js, wait)
 	f := newFunction(t, func(cloudevents.Event, int) int { return http.StatusForbidden })
 	c := consume(t, f, server.stock()...)
 	for i := range 100 {
@@ -315,17 +326,21 @@ func TestNATSBlocked(t *testing.T) {
 		s := c.status(t)
 		return s != nil && s.has("Blocked", "ORDERS/1") && s.Lag != nil && *s.Lag == 100
 	})
-	// The consumer redelivers after a second what has not been marked as in progress.
-	info, err := js.Consumer(t.Context(), "ORDERS", "shop")
+	acks, err := js.Conn().SubscribeSync("$JS.ACK.ORDERS.shop.>")
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := time.Now()
-	eventually(t, "some in-progress acknowledgements were sent", func() bool { return time.Since(held) > 3*time.Second })
-	state, err := info.Info(t.Context())
-	if err != nil || state.NumRedelivered > 0 {
-		t.Errorf("%d messages were redelivered, %v", state.NumRedelivered, err)
-	}
+	eventually(t, "each message is marked as in progress twice before it would be redelivered", func() bool {
+		seen := map[string]int{} // by sequence in the stream
+		for begun := time.Now(); time.Since(begun) < wait; {
+			ack, err := acks.NextMsg(wait / 10)
+			if err == nil && string(ack.Data) == "+WPI" {
+				seen[strings.Split(ack.Subject, ".")[5]]++
+			}
+		}
+		consumer, err := js.Consumer(t.Context(), "ORDERS", "shop")
+		return err == nil && len(seen) > 0 && len(seen) == consumer.CachedInfo().NumAckPending && slices.Min(slices.Collect(maps.Values(seen))) >= 2
+	})
 	if n := f.tried(); n > 3 {
 		t.Errorf("it was tried %d times", n)
 	}

@@ -241,8 +241,9 @@ func TestNATSEnd(t *testing.T) {
 	const subjects, ends, each = 5, 6, 50
 	server := newNATS(t, "")
 	js := server.connect(t)
-	ordersAgain(t, js, time.Hour) // nothing comes again but what was given back
-	messages := 0
+	const wait = 30 * time.Second // before that, nothing comes again but what was given back
+	ordersAgain(t, js, wait)
+	begun, messages := time.Now(), 0
 	next := func() {
 		publish(t, js, fmt.Sprintf("orders.%d", messages%subjects), strconv.Itoa(messages))
 		messages++
@@ -267,8 +268,9 @@ func TestNATSEnd(t *testing.T) {
 		c.begin()
 	}
 	eventually(t, "all messages are accepted", func() bool { return distinct(f) == messages })
-	if twice := len(f.events()) - messages; twice > 0 {
-		t.Errorf("%d messages were accepted twice", twice)
+	twice, took := len(f.events())-messages, time.Since(begun)
+	if (twice > 0 || took > wait) && !stalled(t) {
+		t.Errorf("%d messages were accepted twice, and it took %s", twice, took)
 	}
 	inOrder(t, f.events())
 }
