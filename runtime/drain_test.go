@@ -64,7 +64,7 @@ func TestDrainingStream(t *testing.T) {
 			}
 			defer shut(resp.Body)
 			f.stop()
-			waitFor(t, "readiness to go", func() bool { return f.ready() == http.StatusServiceUnavailable })
+			f.drains()
 			if body, err := io.ReadAll(resp.Body); string(body) != "begun, drained" || err != nil {
 				t.Errorf("got %q, %v", body, err)
 			}
@@ -179,7 +179,7 @@ func testDrainUnderLoad(t *testing.T, newClient func() *http.Client, newBody fun
 	}
 	waitFor(t, "some load", func() bool { return sent.Load() > 200 })
 	f.stop()
-	waitFor(t, "readiness to go", func() bool { return f.ready() == http.StatusServiceUnavailable })
+	f.drains()
 	target.Store(next) // as the endpoints of a Service would
 	err := f.ended()
 	close(stop)
@@ -187,6 +187,12 @@ func testDrainUnderLoad(t *testing.T, newClient func() *http.Client, newBody fun
 	if err != nil {
 		t.Errorf("Serve returned %v", err)
 	}
+}
+
+// drains waits until the function drains. It does not ask the admin port, which is soon closed.
+func (f *function) drains() {
+	f.t.Helper()
+	waitFor(f.t, "the drain", func() bool { return strings.Contains(f.log.String(), `"msg":"draining"`) })
 }
 
 func isClosed(done <-chan struct{}) bool {
@@ -246,7 +252,7 @@ func TestDrainHijacked(t *testing.T) {
 			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
 			<-begun
 			f.stop()
-			waitFor(t, "the drain", func() bool { return strings.Contains(f.log.String(), `"msg":"draining"`) })
+			f.drains()
 			if test.hangUp {
 				shut(conn)
 			}

@@ -136,7 +136,7 @@ func TestUpgradeWhileDraining(t *testing.T) {
 		shut(conn)
 	})
 	f.stop()
-	waitFor(t, "the drain", func() bool { return f.ready() == http.StatusServiceUnavailable })
+	f.drains()
 	conn := dial(t, f.addr)
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

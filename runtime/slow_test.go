@@ -138,29 +138,50 @@ func TestSlowButSteady(t *testing.T) {
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			f := start(t, func(c *runtime.Config) { c.StallTimeout = 3 * time.Second }, func(w http.ResponseWriter, r *http.Request) {
-				n, err := io.Copy(io.Discard, r.Body)
-				_, _ = fmt.Fprintln(w, n, err)
-				for range 4 {
-					w.(http.Flusher).Flush()
-					time.Sleep(time.Second)
-					_, _ = io.WriteString(w, "more\n")
-				}
-			})
-			body, feed := io.Pipe()
-			go func() {
-				for range 4 {
-					time.Sleep(time.Second)
-					_, _ = io.WriteString(feed, "piece")
-				}
-				shut(feed)
-			}()
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, body)
-			if _, got := do(t, client, req); got != "20 <nil>\n"+strings.Repeat("more\n", 4) {
-				t.Errorf("got %q", got)
+			for !slowButSteady(t, client) {
+				t.Log("the machine stalled, trying again")
 			}
 		})
 	}
+}
+
+// slowButSteady sends a request and receives its response, each in pieces. It returns false if that
+// failed and there was a long pause between two pieces.
+func slowButSteady(t *testing.T, client *http.Client) bool {
+	t.Helper()
+	const timeout = 3 * time.Second
+	var stalled atomic.Bool
+	pause := func() {
+		began := time.Now()
+		time.Sleep(time.Second)
+		if time.Since(began) > timeout*2/3 {
+			stalled.Store(true)
+		}
+	}
+	f := start(t, func(c *runtime.Config) { c.StallTimeout = timeout }, func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprintln(w, n, err)
+		for range 4 {
+			w.(http.Flusher).Flush()
+			pause()
+			_, _ = io.WriteString(w, "more\n")
+		}
+	})
+	body, feed := io.Pipe()
+	go func() {
+		for range 4 {
+			pause()
+			_, _ = io.WriteString(feed, "piece")
+		}
+		shut(feed)
+	}()
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, body)
+	_, got, err := fetch(client, req)
+	ok := err == nil && got == "20 <nil>\n"+strings.Repeat("more\n", 4)
+	if !ok && !stalled.Load() {
+		t.Errorf("got %q, %v", got, err)
+	}
+	return ok || !stalled.Load()
 }
 
 // A handler that neither reads nor writes for a long time is not interrupted.
@@ -345,8 +366,8 @@ func TestBodyThatNeverComes(t *testing.T) {
 			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: f\r\nContent-Length: 10\r\n\r\n")
 			select {
 			case <-returned:
-			case <-time.After(20 * time.Second):
-				t.Error("the handler still writes after 20s")
+			case <-time.After(2 * time.Minute):
+				t.Error("the handler still writes after 2m")
 			}
 			got, _ := io.ReadAll(conn)
 			if name != "Timeout" && !strings.HasPrefix(string(got), "HTTP/1.1 200 OK") {
@@ -376,8 +397,8 @@ func TestClosedBodyThatNeverComes(t *testing.T) {
 		if err != nil {
 			t.Errorf("Close returned %v", err)
 		}
-	case <-time.After(20 * time.Second):
-		t.Error("Close has not returned after 20s")
+	case <-time.After(2 * time.Minute):
+		t.Error("Close has not returned after 2m")
 	}
 	waitFor(t, "a place", func() bool { status, _ := f.get("/"); return status == http.StatusOK })
 }

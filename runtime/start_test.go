@@ -40,7 +40,7 @@ func start(t *testing.T, change func(*runtime.Config), handler http.HandlerFunc)
 func begin(t *testing.T, change func(*runtime.Config), fn runtime.Function) *function {
 	t.Helper()
 	c := runtime.DefaultConfig()
-	c.DrainDelay = 0
+	c.DrainDelay, c.DrainTimeout = 0, 2*time.Minute
 	c.Listener, c.AdminListener = loopback(t), loopback(t)
 	f := &function{
 		t:     t,
@@ -180,9 +180,9 @@ func h2c(t *testing.T) *http.Client {
 // waitFor polls until the condition holds, and fails the test after a long timeout.
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("timed out after 30s waiting for %s", what)
+			t.Fatalf("timed out after 2m waiting for %s", what)
 		}
 	}
 }

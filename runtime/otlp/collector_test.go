@@ -241,9 +241,9 @@ func (e *exporter) counters() map[string]int {
 
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("timed out after 30s waiting for %s", what)
+			t.Fatalf("timed out after 2m waiting for %s", what)
 		}
 	}
 }

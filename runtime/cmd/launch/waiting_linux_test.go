@@ -58,7 +58,7 @@ func TestTrouble(t *testing.T) {
 // While the program replaces the launcher, each probe is answered by one of them.
 func TestHandOver(t *testing.T) {
 	address := "127.0.0.1:" + freePort(t)
-	l := prepare(t, "https://"+address, impatient...)
+	l := prepare(t, "https://"+address, append(impatient, testProbeTimeout+"=1m")...)
 	l.start(t)
 	l.until(t, "/healthz", func(code int, _ string) bool { return code == 200 })
 	for n := range 1_000_000 {
