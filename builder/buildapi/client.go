@@ -18,7 +18,7 @@ import (
 // it is alive.
 const Heartbeat = 5 * time.Second
 
-// maxSilence is how long the client waits for data from the service before it gives up.
+// maxSilence is how long the client waits for data from the service by default.
 const maxSilence = 4 * Heartbeat
 
 // ErrBusy means that the service has too many orders or is shutting down. The error is also a
@@ -49,6 +49,10 @@ func (e *StatusError) Is(target error) bool {
 
 // Client sends orders to the build service. It is safe for concurrent use.
 type Client struct {
+	// MaxSilence is how long Build waits for data during a build before it gives up. NewClient sets
+	// it to 20 seconds. It must not be changed while a Build is in progress.
+	MaxSilence time.Duration
+
 	url  string
 	keys *Keys
 	http *http.Client
@@ -58,6 +62,8 @@ type Client struct {
 // https://goless-build.goless-system.svc:8443. The service must use the same keys.
 func NewClient(url string, keys *Keys) *Client {
 	return &Client{
+		MaxSilence: maxSilence,
+
 		url:  strings.TrimSuffix(url, "/"),
 		keys: keys,
 		// HTTP/1.1 spreads the connections over the replicas.
@@ -74,7 +80,7 @@ func NewClient(url string, keys *Keys) *Client {
 
 // At returns a client of the service at another URL. It shares the connections of c.
 func (c *Client) At(url string) *Client {
-	return &Client{url: strings.TrimSuffix(url, "/"), keys: c.keys, http: c.http}
+	return &Client{MaxSilence: c.MaxSilence, url: strings.TrimSuffix(url, "/"), keys: c.keys, http: c.http}
 }
 
 // Build sends an order and returns the event that contains the Report. notify is optional. It is
@@ -102,12 +108,12 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 		return Event{}, fmt.Errorf("asking the build service: %w", err)
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
-	quiet := time.AfterFunc(maxSilence, func() { cancel(fmt.Errorf("it has said nothing for %s", maxSilence)) })
+	quiet := time.AfterFunc(c.MaxSilence, func() { cancel(fmt.Errorf("it has said nothing for %s", c.MaxSilence)) })
 	defer quiet.Stop()
 	if response.StatusCode != http.StatusOK {
 		return Event{}, statusError(response)
 	}
-	event, err := follow(&watchedReader{response.Body, quiet}, notify)
+	event, err := follow(&watchedReader{response.Body, quiet, c.MaxSilence}, notify)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -143,12 +149,13 @@ func follow(body io.Reader, notify func(Event)) (Event, error) {
 type watchedReader struct {
 	io.Reader
 	quiet *time.Timer
+	most  time.Duration
 }
 
 // Read implements [io.Reader].
 func (w *watchedReader) Read(p []byte) (int, error) {
 	n, err := w.Reader.Read(p)
-	w.quiet.Reset(maxSilence)
+	w.quiet.Reset(w.most)
 	return n, err
 }
 

@@ -32,7 +32,8 @@ func TestClientDoesNotWaitForEver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client := &Client{url: "https://build.example", keys: keys, http: &http.Client{Transport: silentServer{status}}}
+			client := NewClient("https://build.example", keys)
+			client.http = &http.Client{Transport: silentServer{status}}
 			if _, err := client.Build(t.Context(), Order{}, nil); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("Build: %v, want %s", err, want)
 			}

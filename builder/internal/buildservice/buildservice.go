@@ -113,6 +113,7 @@ type Service struct {
 	downloads downloads
 
 	orders    *buildapi.Client   // forwards orders to other replicas
+	accept    time.Duration      // acceptTimeout; tests change it
 	peers     *http.Client       // fetches binaries from other replicas
 	fetching  singleflight.Group // deduplicates fetches from other replicas, by key
 	copying   sync.WaitGroup     // goroutines that copy binaries from other replicas
@@ -144,6 +145,7 @@ func New(c Config) (*Service, error) {
 		store:       store,
 		queue:       newQueue(c.Parallel),
 		orders:      buildapi.NewClient("", c.Keys),
+		accept:      acceptTimeout,
 		peers:       newPeerClient(c.Keys),
 		receiving:   make(chan struct{}, maxReceiving),
 	}

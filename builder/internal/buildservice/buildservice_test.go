@@ -102,6 +102,9 @@ type replica struct {
 	end    func() // stops the replica and waits until it has ended
 }
 
+// silence is the MaxSilence of the clients of replicas, which run in the process of the tests.
+const silence = 2 * time.Minute
+
 // newReplica starts a replica. It has its own store unless c sets one.
 func newReplica(t *testing.T, c Config) *replica {
 	t.Helper()
@@ -123,6 +126,7 @@ func newReplica(t *testing.T, c Config) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.orders.MaxSilence = silence
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +136,7 @@ func newReplica(t *testing.T, c Config) *replica {
 	go func() { served <- s.Serve(ctx, listener) }()
 	r := &replica{Service: s, url: "https://" + listener.Addr().String(), keys: c.Keys, log: log}
 	r.client = buildapi.NewClient(r.url, c.Keys)
+	r.client.MaxSilence = silence
 	r.end = sync.OnceFunc(func() {
 		stop()
 		if err := <-served; err != nil {

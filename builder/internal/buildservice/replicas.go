@@ -148,8 +148,8 @@ func (s *Service) forward(ctx context.Context, key string, o buildapi.Order, not
 func (s *Service) orderFrom(ctx context.Context, address string, o buildapi.Order, notify func(buildapi.Event)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := time.AfterFunc(acceptTimeout, func() {
-		cancel(fmt.Errorf("order not accepted within %s", acceptTimeout))
+	late := time.AfterFunc(s.accept, func() {
+		cancel(fmt.Errorf("order not accepted within %s", s.accept))
 	})
 	defer late.Stop()
 	_, err := s.orders.At("https://"+address).Build(ctx, o, func(event buildapi.Event) {

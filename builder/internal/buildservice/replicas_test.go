@@ -41,6 +41,7 @@ func (c *cluster) newReplica(t *testing.T) *replica {
 	c.mu.Lock() // until the own address is known
 	defer c.mu.Unlock()
 	r := newReplica(t, config)
+	r.accept = 2 * time.Minute // so that an order accepted late is not built twice
 	own = r.address()
 	c.addresses = append(c.addresses, own)
 	return r
