@@ -95,7 +95,7 @@ func clients(t *testing.T) map[string]*http.Client {
 		set(protocols, true)
 		transport := &http.Transport{Protocols: protocols, ExpectContinueTimeout: time.Minute, DisableCompression: true}
 		t.Cleanup(transport.CloseIdleConnections)
-		all[name] = &http.Client{Transport: transport, Timeout: 30 * time.Second}
+		all[name] = &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 	}
 	return all
 }
@@ -119,9 +119,9 @@ func get(t *testing.T, client *http.Client, url string) (status int, retryAfter,
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("timed out after 30s:", what)
+			t.Fatal("timed out after 2m0s:", what)
 		}
 	}
 }
@@ -520,7 +520,7 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("Shutdown returned %v while a connection is open", err)
 	}
 	_ = connection.Close() // cannot fail
-	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel = context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := a.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown returned %v without open connections", err)
