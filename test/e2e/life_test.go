@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -76,14 +79,25 @@ func TestConcurrency(t *testing.T) {
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(function("busy", slow, func(spec *v1beta1.FunctionSpec) { spec.Concurrency = 1 })))
 	ns.reach(fn)
-	first := make(chan error, 1)
-	go func() {
-		_, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/?d=20s", "")
-		first <- err
-	}()
-	ns.underWay(fn, 1)
-	if r := ns.call(http.MethodGet, url(fn), ""); r.Status != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
-		t.Errorf("another request got %d %v", r.Status, r.Header)
+	var first chan error
+	var rejected reply
+	ns.eventually("a request is rejected while another one runs", func() error {
+		first = make(chan error, 1)
+		go func() {
+			_, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/?d=20s", "")
+			first <- err
+		}()
+		for rejected = ns.call(http.MethodGet, url(fn), ""); rejected.Status == http.StatusOK; rejected = ns.call(http.MethodGet, url(fn), "") {
+			select {
+			case err := <-first:
+				return cmp.Or(err, errors.New("the first request has ended"))
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	if rejected.Status != http.StatusServiceUnavailable || rejected.Header.Get("Retry-After") == "" {
+		t.Errorf("another request got %d %v", rejected.Status, rejected.Header)
 	}
 	if err := <-first; err != nil {
 		t.Error(err)

@@ -215,7 +215,7 @@ func TestSharedCompilesOnce(t *testing.T) {
 	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) {
 		spec.Replicas = new(int32(2))
 		spec.Env = []v1beta1.EnvVar{{Name: "LEVEL", Value: "high"}}
-		spec.Timeout = &metav1.Duration{Duration: 5e9}
+		spec.Timeout = &metav1.Duration{Duration: 300e9}
 	}))
 	ns.built(1)
 

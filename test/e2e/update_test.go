@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
@@ -91,22 +92,10 @@ func TestChangesInARow(t *testing.T) {
 // A request that is running when its pod is terminated is completed.
 func TestRequestOutlivesUpdate(t *testing.T) {
 	t.Parallel()
-	const slow = `package handlers
-
-import (
-	"net/http"
-	"time"
-)
-
-func Handler(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/slow" {
-		time.Sleep(15 * time.Second)
-	}
-	w.Write([]byte("old"))
-}
-`
 	ns := newNamespace(t)
-	fn := ns.ready(ns.apply(function("patient", slow)))
+	fn := ns.ready(ns.apply(function("patient", lingering, func(spec *v1beta1.FunctionSpec) {
+		spec.Timeout = &metav1.Duration{} // a rollout takes any time on a busy machine
+	})))
 	ns.answers(fn, "old")
 	old := ns.pod(fn)
 	type outcome struct {
@@ -115,7 +104,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	}
 	answered := make(chan outcome, 1)
 	go func() {
-		r, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/slow", "")
+		r, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/?after=5s", "")
 		answered <- outcome{r, err}
 	}()
 	ns.underWay(fn, 1)
