@@ -384,10 +384,7 @@ func TestPolicyForbidsReplicas(t *testing.T) {
 	f.waker.Timeout = 2 * time.Second
 	f.forbidReplicas("not at night")
 	f.dialAsync()
-	eventually(t, "OnFailure called", func() bool { return f.failures.Load() > 0 })
-	if err := f.failure.Load().(error); !strings.Contains(err.Error(), "not at night") {
-		t.Errorf("error: %v", err)
-	}
+	f.failsWith("not at night")
 	if n := testutil.CollectAndCount(f.waker.Metrics.duration); n != 0 {
 		t.Errorf("counted %d phases, want none", n)
 	}
@@ -419,6 +416,15 @@ func (f *function) forbidReplicas(message string) {
 	})
 }
 
+// failsWith waits until a wake fails with an error that contains a text.
+func (f *function) failsWith(text string) {
+	f.t.Helper()
+	eventually(f.t, "OnFailure called with "+text, func() bool {
+		err, _ := f.failure.Load().(error)
+		return err != nil && strings.Contains(err.Error(), text)
+	})
+}
+
 // A pod that only accepts connections is not ready. The reason that it reports is part of the
 // error.
 func TestNotReady(t *testing.T) {
@@ -435,15 +441,11 @@ func TestNotReady(t *testing.T) {
 		}
 	})
 	f.run("waiting", address, "")
-	eventually(t, "OnFailure called", func() bool { return f.failures.Load() > 0 })
+	f.failsWith(`/readyz returned 503 "waiting for the binary: the build service is out of reach"`)
 	select {
 	case got := <-who:
 		t.Fatalf("connected to %s", got)
 	default:
-	}
-	const want = `/readyz returned 503 "waiting for the binary: the build service is out of reach"`
-	if err := f.failure.Load().(error); !strings.Contains(err.Error(), want) {
-		t.Errorf("error: %v", err)
 	}
 	serves.Store(true)
 	if got := <-who; got != address {
@@ -507,9 +509,9 @@ func TestTimeout(t *testing.T) {
 	go func() { // result ignored
 		_, _ = f.waker.Dial(ctx, f.backend())
 	}()
-	eventually(t, "OnFailure called", func() bool { return f.failures.Load() == 1 })
+	eventually(t, "OnFailure called and one replica", func() bool { return f.failures.Load() > 0 && f.replicas() == 1 })
 	cancel()
-	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); n != 1 || f.replicas() != 1 {
-		t.Errorf("%v wakes have failed, %d replicas", n, f.replicas())
-	}
+	eventually(t, "OnFailure called for each failed wake", func() bool {
+		return testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")) == float64(f.failures.Load())
+	})
 }
