@@ -54,7 +54,7 @@ func (tr *trial) noFalseAlarm() {
 			a.to = time.Now()
 		}
 		for _, request := range world(tr.t).wire.Requests(tr.from) {
-			if request.Namespace == tr.ns && request.Time.After(a.from.Add(margin)) && request.Time.Add(margin).Before(a.to) {
+			if request.Namespace == tr.ns && request.Time.After(pauses.after(a.from, margin)) && pauses.after(request.Time, margin).Before(a.to) {
 				tr.t.Errorf("%s: %s, for %s, although the operator sent %s meanwhile", tr.ns, a, a.to.Sub(a.from), request)
 				break
 			}

@@ -128,7 +128,7 @@ func (s *scenario) refusedWith(t *testing.T, code int, resource string, want *re
 	other.begin()
 	s.act(other)
 	other.judge(want)
-	if other.took() > 10*time.Second {
+	if other.done.After(pauses.after(other.begun, 10*time.Second)) {
 		t.Errorf("an unaffected Function took %s", other.took())
 	}
 	world(t).wire.Inject(nil)

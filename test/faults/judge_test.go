@@ -75,7 +75,7 @@ func quiet(t *testing.T, over []*trial) {
 	still := calmed(t, over)
 	time.Sleep(window) // the period in which nothing must be written
 	for _, tr := range over {
-		since := tr.done.Add(stretched(trailing))
+		since := pauses.after(tr.done, stretched(trailing))
 		if tr.done.IsZero() || since.After(still) { // it is not over, or only just
 			since = still
 		}
@@ -112,7 +112,7 @@ func calmed(t *testing.T, over []*trial) time.Time {
 		busy := slices.ContainsFunc(over, func(tr *trial) bool {
 			return len(world(t).audit.after(t, tr.ns, now.Add(-while))) > 0
 		})
-		if !busy && now.Sub(began) > while {
+		if !busy && now.After(pauses.after(began, while)) && !now.Before(pauses.after(now.Add(-while), while)) {
 			return now
 		}
 	}

@@ -58,6 +58,7 @@ func run(m *testing.M, assets string) (int, error) {
 			return 1, err
 		}
 	}
+	go pauses.run()
 	worlds.start = func() (*harness, error) { return newHarness(ctx, assets, repo) }
 	defer worlds.close()
 	code := m.Run()

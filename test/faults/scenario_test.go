@@ -195,7 +195,7 @@ func (tr *trial) settle() {
 		if wrote := world(tr.t).wire.LastWrite(tr.ns); wrote.After(last) {
 			last = wrote
 		}
-		if time.Since(last) > stretched(calm) {
+		if time.Now().After(pauses.after(last, stretched(calm))) {
 			return
 		}
 	}
