@@ -46,8 +46,8 @@ type Images struct {
 // httpRoute is the kind of the Gateway API that HTTPTriggers create, and gatewayKind the kind that
 // they reference. A service mesh may have only HTTPRoutes.
 var (
-	httpRoute   = gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute")
-	gatewayKind = gatewayv1.SchemeGroupVersion.WithKind("Gateway")
+	httpRoute   = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "HTTPRoute"}
+	gatewayKind = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "Gateway"}
 )
 
 // ManagerOptions returns the options of a manager for the reconcilers. Its cache contains the

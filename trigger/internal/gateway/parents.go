@@ -33,9 +33,8 @@ func (k Kind) OfGateway(ctx context.Context, gateway client.Object) []reconcile.
 func (k Kind) missing(ctx context.Context, t *v1alpha1.HTTPTrigger) ([]string, error) {
 	var missing []string
 	for _, ref := range t.Spec.ParentRefs {
-		name, gateway := gatewayOf(t, ref), &metav1.PartialObjectMetadata{}
-		gateway.SetGroupVersionKind(gatewayv1.SchemeGroupVersion.WithKind("Gateway"))
-		err := k.Client.Get(ctx, name, gateway)
+		name := gatewayOf(t, ref)
+		err := k.Client.Get(ctx, name, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Gateway", APIVersion: gatewayv1.GroupVersion.String()}})
 		if apierrors.IsNotFound(err) {
 			missing = append(missing, name.String())
 		} else if err != nil {
