@@ -24,12 +24,13 @@ type Configuration interface {
 const noVersion = "1"
 
 // Create creates an object and returns it as it was created. The error is a conflict if an object
-// of that name exists. like is any object of the same type; Create does not change it.
+// of that name exists. The parameter like is any object of the same type; Create does not change
+// it.
 //
-// The apply sends a resource version that no object has; if the object does not exist, Kubernetes
-// does not compare versions. A create request would record its fields, including defaulted ones, in
-// managedFields with the operation Update. A later apply has the operation Apply, and could not
-// remove these fields.
+// The apply sends a resource version that no object has. If the object exists, that is a conflict.
+// If it does not exist, Kubernetes ignores the version. A create request would record its fields,
+// including defaulted ones, in managedFields with the operation Update. A later apply has the
+// operation Apply, and could not remove these fields.
 func Create(ctx context.Context, w client.Client, want Configuration, like client.Object, options ...client.PatchOption) (client.Object, error) {
 	return apply(ctx, w, want, like, "resourceVersion", noVersion, options)
 }

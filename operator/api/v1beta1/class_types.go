@@ -20,9 +20,9 @@ const ReasonSeveralDefaults = "SeveralDefaults"
 // The other one is ReasonInvalidSpec: the namespaceSelector is invalid.
 const ReasonClassValid = "Valid"
 
-// ConditionRolledOut reports the staged rollout of a FunctionClass. It is not part of the condition
-// Ready, because Flux waits until a class is ready before it applies Functions, such as a correction
-// of the function that delays the rollout.
+// ConditionRolledOut reports the staged rollout of a FunctionClass. Flux applies Functions only
+// when the class is ready. If RolledOut were part of Ready, Flux could not apply a fix for the
+// function that delays the rollout.
 const ConditionRolledOut = "RolledOut"
 
 // Reasons of ConditionRolledOut.
@@ -47,9 +47,9 @@ const (
 // uses the newest one. In that case, "kubectl apply" of such a class warns, and the condition
 // DefaultConflict of each of these classes lists the classes and the namespaces.
 //
-// A change of a class is a staged rollout: at most a tenth of its functions are rolled out at the
-// same time, at least one and at most 20. A function that cannot be updated delays the others for
-// 10 minutes. A function whose pods do not become ready delays them for its
+// A change of a class is a staged rollout: Goless rolls out a tenth of its functions at the same
+// time (rounded down; minimum 1, maximum 20). A function that cannot be updated delays the others
+// for 10 minutes. A function whose pods do not become ready delays them for its
 // progressDeadlineSeconds. The condition RolledOut of the class reports both.
 //
 // The cluster settings, such as the setting "podUser", are in the ConfigMap goless-operator in the

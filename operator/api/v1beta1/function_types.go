@@ -124,8 +124,9 @@ type FunctionSpec struct {
 
 	// appProtocol is the application protocol of the Service port, for gateways and service meshes:
 	// http, or kubernetes.io/h2c for HTTP/2 without TLS, which gRPC requires. Default: none
-	// (gateways and meshes choose a protocol), or http if serverPort is 443, for which some would
-	// use TLS. The function accepts both protocols regardless of this field.
+	// (gateways and meshes choose a protocol), or http if serverPort is 443, because some gateways
+	// and meshes use TLS for port 443. The function accepts both protocols regardless of this
+	// field.
 	// +optional
 	// +kubebuilder:validation:Enum=http;kubernetes.io/h2c
 	AppProtocol string `json:"appProtocol,omitempty"`
@@ -153,9 +154,9 @@ type FunctionSpec struct {
 	//
 	// Do not set DRAIN_TIMEOUT; use drainSeconds. DRAIN_DELAY is the time for which a terminating
 	// pod still accepts requests, by default 15 seconds (see the setting "endpointPropagation").
-	// The operator does not read the values of these two variables. For each one that env sets, it
-	// adds one hour to the termination grace period of the pod instead, so a pod that does not exit
-	// is killed only after more than one hour, or more than two hours if env sets both.
+	// The operator does not read the values of DRAIN_DELAY and DRAIN_TIMEOUT. For each of them that
+	// env sets, the termination grace period of the pod contains one hour, so a pod that does not
+	// exit is killed only after more than one hour, or more than two hours if env sets both.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -164,8 +165,8 @@ type FunctionSpec struct {
 
 	// envFrom creates environment variables from ConfigMaps and Secrets, as in a container.
 	// Maximum: 32. If several entries define a variable, the last one wins, and env overrides all
-	// of them. It cannot set DRAIN_DELAY (use env) or DRAIN_TIMEOUT (use drainSeconds). The build
-	// does not receive the variables.
+	// of them. envFrom cannot set DRAIN_DELAY (use env) or DRAIN_TIMEOUT (use drainSeconds). The
+	// build does not receive the variables.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -263,7 +264,7 @@ type FunctionSpec struct {
 
 	// revisionHistoryLimit is the number of previous sources to keep, for inspection. Default: 5.
 	// Minimum: 0. Each source is a ConfigMap; "kubectl get configmaps -l goless.io/function=NAME"
-	// lists them. The newest are kept. Sources that pods can still start from are kept in addition.
+	// lists them. The newest are kept. Sources that existing or new pods need are also kept.
 	// +optional
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0

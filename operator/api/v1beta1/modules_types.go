@@ -7,9 +7,9 @@ package v1beta1
 type Modules struct {
 	// goProxy is GOPROXY. It must not contain a file: URL. The value off rejects every source that
 	// requires a module. Builds do not run version control, so private modules require a module
-	// proxy that serves them. Default for Shared builds: the default of the go command without
-	// direct, because with direct a source can make the build service connect to any host. Maximum:
-	// 4096 characters.
+	// proxy that serves them. Default for Shared builds: the default of the go command without the
+	// entry "direct", with which a source could make the build service connect to any host.
+	// Maximum: 4096 characters.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)(^|[,| ])file:')",message="must not have a file: URL, which would let sources read files of the build service; serve the modules over HTTP"
 	// +optional

@@ -1,5 +1,5 @@
-// Package class resolves the FunctionClass of a Function. When a class changes, it rolls the change
-// out to a few functions at a time. Package desired applies a class to the pods.
+// Package class resolves the FunctionClass of a Function. When a class changes, the package rolls
+// the change out to a few functions at a time. Package desired applies a class to the pods.
 //
 //	class.go      resolves the class of a Function
 //	conflict.go   finds namespaces with several default classes

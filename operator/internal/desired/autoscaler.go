@@ -29,7 +29,7 @@ func NeedsAutoscaler(fn *v1beta1.Function) bool {
 }
 
 // Autoscaler returns the HorizontalPodAutoscaler, which sets the number of replicas while the
-// function is awake. Kubernetes does not scale a Deployment of 0 replicas.
+// function is awake. A HorizontalPodAutoscaler does not change a Deployment with 0 replicas.
 func Autoscaler(fn *v1beta1.Function, s settings.Settings) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
 	least, most := fn.Bounds()
 	return autoscalingv2ac.HorizontalPodAutoscaler(fn.Name, fn.Namespace).

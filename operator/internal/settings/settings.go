@@ -104,8 +104,8 @@ type Rollout string
 
 const (
 	// OnChange updates a function when its spec, a ConfigMap that it uses, its class or its upgrade
-	// annotation changes, or when its pods cannot start with the previous version. This is the
-	// default.
+	// annotation changes, or when its pods cannot start with the images or the binary of the
+	// previous version of Goless. This is the default.
 	OnChange Rollout = "OnChange"
 
 	// Always updates all functions immediately.

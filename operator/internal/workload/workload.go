@@ -39,8 +39,8 @@ func Replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// AllAvailable reports whether all replicas of a Deployment are available and of the latest pod
-// template, and no other pods exist.
+// AllAvailable reports whether all replicas of a Deployment use the latest pod template and are
+// available, and no other pods exist.
 func AllAvailable(d *appsv1.Deployment) bool {
 	s, want := d.Status, Replicas(d)
 	return s.ObservedGeneration >= d.Generation && s.Replicas == want && s.UpdatedReplicas == want && s.AvailableReplicas == want

@@ -70,8 +70,8 @@ func NewPoller() *Poller {
 }
 
 // Take returns the result for exactly these pods and removes it. If there is none, it starts a poll
-// and returns false. After a failed poll, it returns the remaining backoff as the third result
-// instead.
+// and returns false. During the backoff after a failed poll, it starts no poll, and returns the
+// remaining time as wait.
 func (p *Poller) Take(service types.NamespacedName, pods []Pod) (a PollResult, ok bool, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

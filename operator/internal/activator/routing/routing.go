@@ -40,8 +40,8 @@ func (o Observation) untilSettled(changed time.Time) time.Duration {
 }
 
 // ScalingDown reports whether a scale-down has started and ready pods remain. If pods are still
-// ready one Settle after the Deployment was scaled to 0, another client has scaled it up, and the
-// result is false.
+// ready when the time Settle has passed since the Deployment was scaled to 0, another client has
+// scaled it up, and the result is false.
 func (o Observation) ScalingDown() bool {
 	scaleDown := !o.ScaleDown.RoutedAt.IsZero()
 	scaled := !o.ScaleDown.ScaledAt.IsZero()
