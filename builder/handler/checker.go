@@ -61,8 +61,8 @@ func newFile(order int, f File) *file {
 	}
 }
 
-// Ignored reports whether the file with this path in a module is not part of any package of the
-// module according to the go command: it is vendored, in testdata, or hidden.
+// Ignored reports whether the go command finds the file with this path in no package of the module,
+// because it is vendored, in testdata, or hidden.
 func Ignored(name string) bool { return ignored(path.Dir(name)) || hidden(path.Base(name)) }
 
 // ignored reports whether the go command finds no package of the module in dir.

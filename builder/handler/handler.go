@@ -7,8 +7,8 @@
 // to embed, tests, go.mod and go.sum. In an archive, the content of a binary file is encoded as
 // base64, and its name has the prefix base64:. The handler is in the package at the top of the
 // archive. If that package does not declare Handler, exactly one other package of the module must
-// declare it. A package that another package of the module imports is not considered, even if it
-// declares Handler.
+// declare it. Packages that other packages of the module import do not count: they may also declare
+// a Handler.
 //
 // Errors that a parser cannot find are reported by the compiler. The unsafe package is allowed: a
 // function runs alone in its container, and the compiler does not execute what it compiles.

@@ -18,11 +18,11 @@ type Case struct {
 	// Source is the source of a Function: one file, or an archive.
 	Source []byte
 
-	// ExitCode is the exit code of builder build --report.
+	// ExitCode is the exit code of "builder build --report".
 	ExitCode int
 
-	// Reason is the reason of the Function's Built condition, or of its SourceValid condition if it
-	// is InvalidSource.
+	// Reason is the reason of the Function's Built condition, or of its SourceValid condition if
+	// the reason is InvalidSource.
 	Reason string
 
 	// Says is the prefix of the first diagnostic, such as "handler.go:8:1: ", or of the message if

@@ -1,12 +1,12 @@
-// Package buildservice implements the server of the command builder serve, which compiles functions
-// for a cluster. It:
+// Package buildservice implements the server that "builder serve" runs. The server compiles
+// functions for a cluster. It:
 //
 //   - accepts build orders over HTTPS,
 //   - queues them fairly by namespace,
 //   - builds equal orders once,
 //   - keeps the binaries on disk for the pods that fetch them.
 //
-// Package builder compiles. This package does not use Kubernetes.
+// Package builder does the compilation. Package buildservice does not use Kubernetes.
 //
 // A replica may lose all its data at any time: builds are reproducible, and clients request missing
 // binaries again.
@@ -35,7 +35,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// Defaults of Config, and of the flags of builder serve.
+// Defaults of Config, and of the flags of "builder serve".
 const (
 	// DefaultMemory is the memory limit of a build whose order does not set one, in bytes. The
 	// container that builds in a pod has the same limit.

@@ -1,7 +1,7 @@
-// Package devserver runs the program of a Function on a developer's machine, for the command
-// builder run. It listens on the two ports of the function and passes the listeners to one program
-// after another. Clients that connect while no program runs wait for the next one, or get 503 after
-// Refuse. The package does not build programs.
+// Package devserver runs the program of a Function on a developer's machine, for "builder run". It
+// listens on the two ports of the function and passes the listeners to one program after another.
+// Clients that connect while no program runs wait for the next program. After a call of Refuse,
+// they get 503 until the next call of Start or Stop. The package does not build programs.
 package devserver
 
 import (
@@ -64,7 +64,7 @@ type Server struct {
 	stop            func()          // ends the program or Refuse, and returns when it has ended
 }
 
-// Listen opens the ports. If a port is in use, the error names the flag of builder run to choose
+// Listen opens the ports. If a port is in use, the error names the flag of "builder run" to choose
 // another one.
 func Listen(c Config) (*Server, error) {
 	function, err := listen(c.Host, c.Port, "--port")

@@ -139,7 +139,7 @@ func (k *Client) Wake(ctx context.Context, f *Function) error {
 }
 
 // AwaitEndpoints waits until the Service of a ready Function routes to its pods, and not to pods
-// that are being deleted, such as those of the previous version. The Service may do so slightly
+// that are being deleted, such as those of the previous version. The routes may change a moment
 // after the Function becomes Ready.
 func (k *Client) AwaitEndpoints(ctx context.Context, f *Function) error {
 	of := []string{"endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name=" + f.Status.Service, "--namespace=" + f.Metadata.Namespace}

@@ -2,8 +2,8 @@
 // files unchanged, and the source of goless.io/runtime. It does not depend on how a program is
 // compiled, and does not check the author's source.
 //
-// The builder embeds the source of the runtime, so that it always combines a function with its own
-// version of the runtime, and needs no network to get it.
+// The builder embeds the source of the runtime, so that a function is always combined with the
+// builder's version of the runtime, and no network is needed to get it.
 package program
 
 import (

@@ -11,9 +11,9 @@ import (
 )
 
 // OpenResult opens, for reading, a file that a command has created. name is its path in dir, a
-// directory that the command cannot replace. It fails for anything but a regular file without
-// opening it: a symbolic link may lead to a file that the command cannot read, and opening a FIFO
-// can block indefinitely.
+// directory that the command cannot replace. If the file is not a regular file, OpenResult fails
+// without opening it: a symbolic link may lead to a file that the command cannot read, and opening
+// a FIFO can block indefinitely.
 func OpenResult(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

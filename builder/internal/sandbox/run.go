@@ -52,8 +52,8 @@ type Result struct {
 }
 
 // CPUTime returns the CPU time of the processes of the command. It reports false if the time is not
-// known: a killed command has not waited for its child processes, and only Linux reports their
-// time.
+// known, which is the case except on Linux: the exit state lacks the time of child processes that a
+// killed command has not waited for, and only Linux reports that time.
 func (r *Result) CPUTime() (time.Duration, bool) {
 	spent := r.cpu
 	if r.State != nil {

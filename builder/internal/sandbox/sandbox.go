@@ -6,8 +6,8 @@
 //     started. When it exits, its remaining processes are killed.
 //
 // The output of a command is untrusted, because a bug in the compiler may let the author of a
-// source run code in it. Its results are therefore opened with OpenResult, from directories that no
-// other command writes to.
+// source run code in the compiler. The results of a command are therefore opened with OpenResult,
+// from directories that no other command writes to.
 //
 // A process can set such limits only for itself. Run therefore starts the current program again
 // under the name builder-sandbox, and that process limits itself before it executes the command.
@@ -38,9 +38,8 @@ type Policy struct {
 	// read and write.
 	Read, Write, Files, WriteFiles []string
 
-	// Removes allows the command to remove and rename files in Write. Without it, the Quota
-	// measures all used space: a file that is removed while it is open uses space but is in no
-	// directory.
+	// Removes allows the command to remove and rename files in Write. With it, the Quota misses
+	// files that are removed while they are open: they use space but are in no directory.
 	Removes bool
 
 	// Ports are the TCP ports to which it can connect, on any host.

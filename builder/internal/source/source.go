@@ -32,7 +32,8 @@ type Source struct {
 	// Text is the value for spec.function: a Go file, or a txtar archive of several files.
 	Text []byte
 
-	// Files are the files of the source. Their Line is the line in Text, or 1 for files of Dir.
+	// Files are the files of the source. The Line of each is the line of Text at which its content
+	// begins; it is 1 for files of Dir.
 	Files []handler.File
 
 	// File is the name of the file or directory in messages: its path, or StdinName for standard

@@ -22,9 +22,9 @@ const (
 // PackageCache) if the build keeps them.
 func KeptDependencies(p *program.Program) string { return filepath.Join(p.Dir, dependenciesName) }
 
-// ModuleCache returns the GOMODCACHE for a build of p. It is Modules, unless the toolchain is
-// Sealed and p needs modules that Modules does not contain. Then it is a cache in Dependencies, if
-// set, or in p.
+// ModuleCache returns the GOMODCACHE for a build of p. If the toolchain is Sealed and p needs
+// modules that Modules does not contain, it is a cache in Dependencies, or in p if Dependencies is
+// empty. Otherwise it is Modules.
 func (t *Toolchain) ModuleCache(p *program.Program) string {
 	if t.Sealed && p.Fetches() {
 		return filepath.Join(cmp.Or(t.Dependencies, KeptDependencies(p)), modulesName)

@@ -64,9 +64,9 @@ type Toolchain struct {
 	Sealed bool
 }
 
-// Find returns the toolchain in the directory that KO_DATA_PATH in environ names, which is that of
-// the builder's image. Otherwise it returns the one whose go command is in PATH. environ has the
-// form of os.Environ. The error is ErrNoToolchain if neither exists.
+// Find returns a toolchain. If environ contains KO_DATA_PATH, as in the builder's image, it is the
+// toolchain in that directory, if that exists. Otherwise it is the one whose go command is in PATH.
+// The error is ErrNoToolchain if neither exists. environ has the form of os.Environ.
 func Find(ctx context.Context, environ []string) (*Toolchain, error) {
 	data := Lookup(environ, "KO_DATA_PATH")
 	if data != "" {
