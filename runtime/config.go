@@ -86,9 +86,9 @@ type Config struct {
 	DrainDelay, DrainTimeout time.Duration
 
 	// ReadHeaderTimeout is the time in which a client must send the header of a request. If
-	// StallTimeout is 0, it also limits how long the server waits for the part of a body that
-	// the handler does not read. IdleTimeout is the time after which a connection without
-	// requests is closed. 0 is no limit.
+	// StallTimeout is 0, ReadHeaderTimeout also limits how long the server waits for the part
+	// of a body that the handler does not read. IdleTimeout is the time after which a
+	// connection without requests is closed. 0 is no limit.
 	ReadHeaderTimeout, IdleTimeout time.Duration
 
 	// StallTimeout limits how long a handler waits for a body that makes no progress, or for a

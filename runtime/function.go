@@ -28,9 +28,9 @@ type Function struct {
 	// Stop is called once, after the drain, if Start returned nil. Handlers of requests that
 	// were cut off may still run. Stop is not called if a server fails.
 	//
-	// The context ends when DrainTimeout has passed since the listener was closed, but at least
-	// one second after Stop was called. Serve does not wait longer for Stop. If Stop fails,
-	// panics or does not return in time, the process exits with 1.
+	// The context ends when DrainTimeout has passed since the listener was closed, but not
+	// earlier than one second after Stop was called. Serve does not wait longer for Stop. If
+	// Stop fails, panics or does not return in time, the process exits with 1.
 	Stop func(context.Context) error
 
 	// Ready is called by readiness probes. If it returns an error, /readyz responds with 503 and

@@ -44,8 +44,8 @@ import (
 // takes as long as all other middlewares together.
 type Log struct {
 	// Sink receives whole lines. It may buffer them. It is synced after a line at level error,
-	// which may be the last one of the process. Rejected requests have the level warn, because
-	// they are frequent when the function is overloaded.
+	// which may be the last one of the process. Rejected requests have the level warn, so that
+	// they do not cause a sync: they are frequent when the function is overloaded.
 	Sink zapcore.WriteSyncer
 	// Level is the minimum level of the lines that are written.
 	Level zapcore.Level
