@@ -66,9 +66,9 @@ type CronTriggerSpec struct {
 	Schedule string `json:"schedule"`
 
 	// timeZone is the name of the time zone of the schedule, such as Europe/Berlin. Default:
-	// Etc/UTC. A time that does not exist on a day because daylight saving time begins has no call
-	// on that day, which the condition Delivered reports. A time that exists twice because daylight
-	// saving time ends has two calls with different values of Ce-Id.
+	// Etc/UTC. If daylight saving time skips a scheduled time, no call is made; the condition
+	// Delivered reports that. A time that occurs twice because daylight saving time ends has two
+	// calls with different values of Ce-Id.
 	// +optional
 	// +kubebuilder:default="Etc/UTC"
 	// +kubebuilder:validation:MinLength=1

@@ -3,8 +3,8 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // HostnamesAnnotation is set on a namespace. It lists the hostnames that the HTTPTriggers of the
-// namespace may use, separated by spaces or line breaks. An entry that begins with *. allows all
-// names below it. Without the annotation, no hostname is allowed.
+// namespace may use, separated by spaces or line breaks. A wildcard entry, such as *.example.com,
+// allows all subdomains of example.com. Without the annotation, no hostname is allowed.
 const HostnamesAnnotation = "goless.io/hostnames"
 
 // Reasons of the condition Ready of an HTTPTrigger.
@@ -83,9 +83,9 @@ type HTTPTriggerSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	Backends []Backend `json:"backends,omitempty"`
 
-	// hostnames are the hostnames of the requests. A hostname that begins with *. matches the names
-	// below it. The annotation goless.io/hostnames of the namespace must allow each of them.
-	// Maximum: 16.
+	// hostnames are the hostnames of the requests. A wildcard hostname, such as *.example.com,
+	// matches the subdomains of example.com (in an Ingress, only those of one level). The
+	// annotation goless.io/hostnames of the namespace must allow each of them. Maximum: 16.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -138,7 +138,7 @@ type HTTPTriggerSpec struct {
 	TLS *IngressTLS `json:"tls,omitempty"`
 }
 
-// Hostname is a DNS name. If it begins with *. it matches all names below it.
+// Hostname is a DNS name, or a wildcard for subdomains, such as *.example.com.
 //
 // +kubebuilder:validation:MaxLength=253
 // +kubebuilder:validation:Pattern=`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
@@ -195,7 +195,7 @@ type IngressTLS struct {
 type HTTPTriggerStatus struct {
 	TriggerStatus `json:",inline"`
 
-	// url is the URL of the first hostname that does not begin with *., with the path. It is empty
+	// url is the URL of the first hostname without a wildcard, followed by the path. It is empty
 	// while no requests are routed. The scheme is https if spec.tls is set and http otherwise; the
 	// listeners of a Gateway may accept https too.
 	// +optional

@@ -202,16 +202,17 @@ type StreamScale struct {
 	// +kubebuilder:validation:Maximum=1000
 	Min *int32 `json:"min,omitempty"`
 
-	// max is the maximum number of replicas. Range: 1 to 1000; it must not be less than min. KEDA
-	// uses concurrency or the number of partitions of the topic as the maximum if that is less,
-	// because the trigger does not send more concurrent requests. The resulting maximum is never
-	// less than min. If it differs from max, the message of the condition Ready reports it.
+	// max is the maximum number of replicas. Range: 1 to 1000; it must not be less than min. The
+	// effective maximum is the smallest of max, concurrency and the number of partitions of the
+	// topic, because the trigger does not send more concurrent requests; but it is never less than
+	// min. If it differs from max, the message of the condition Ready reports it.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Max int32 `json:"max"`
 
-	// lagPerReplica is the number of waiting events per replica. Default: 100. Minimum: 1.
+	// lagPerReplica is the target number of waiting events for each replica. Default: 100. Minimum:
+	// 1.
 	// +optional
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=1

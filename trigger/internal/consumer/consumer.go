@@ -94,9 +94,9 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 	return seen, nil
 }
 
-// Plan returns the desired Deployment, and the ScaledObject and the Service with which KEDA queries
-// the pods, if they should exist. If the spec is invalid, the Deployment is not changed. Without a
-// Function, the Deployment has no pod.
+// Plan returns the desired Deployment and, if the trigger needs them, the ScaledObject, and the
+// Service through which KEDA queries the pods. If the spec is invalid, the Deployment is not
+// changed. Without a Function, the Deployment has no pod.
 //
 // Earlier releases of Goless gave the Deployment the name of the trigger. Such a Deployment is
 // replaced as in a Recreate rollout: the new Deployment has no replicas until the former Deployment

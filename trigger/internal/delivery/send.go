@@ -31,7 +31,8 @@ type Sender struct {
 	// Tried is called after each attempt with its verdict and the reason of a failure; optional.
 	Tried func(v Verdict, reason string)
 
-	// Log receives a line for each failed attempt. About contains attributes of the event for it.
+	// Log receives a line for each failed attempt. About contains attributes of the event for these
+	// lines.
 	Log   *slog.Logger
 	About []any
 }

@@ -31,9 +31,9 @@ type Kind struct {
 	// Gateways reports whether the Gateway API is installed.
 	Gateways bool
 
-	// GatewaysKnown reports whether the cache contains the Gateways of all namespaces. A trigger then
-	// reports a Gateway that does not exist. Gateways report nothing after they were deleted, and
-	// some controllers keep what they wrote into the status of a route.
+	// GatewaysKnown reports whether the cache contains the Gateways of all namespaces. If so, the
+	// status of a trigger names missing Gateways. The status of the route does not show that a
+	// Gateway was deleted, because some controllers leave their old entry in it.
 	GatewaysKnown bool
 }
 
