@@ -440,7 +440,7 @@ func withBlockedLog(t *testing.T, env ...string) *program {
 	p := newProgram(t, env...)
 	p.cmd.Stderr = w
 	p.start()
-	// If the machine is slow, it is no longer ready, because the log is blocked.
+	// On a slow machine, /readyz already reports that the log is blocked.
 	waitFor(t, "the start", func() bool { status, body := p.ready(); return status != 0 && body != "starting\n" })
 	return p
 }
