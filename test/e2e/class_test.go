@@ -109,7 +109,7 @@ func (ns *namespace) rollingOut() (rolling []string) {
 }
 
 // reached returns an error until a class reports that the wanted number of its functions run,
-// or are starting, with its spec; and until it is ready if all are wanted.
+// or are starting, with its spec; and until it is rolled out if all are wanted.
 func reached(class *v1beta1.FunctionClass, want, functions int) error {
 	var now v1beta1.FunctionClass
 	if err := cluster.Get(context.Background(), client.ObjectKeyFromObject(class), &now); err != nil {

@@ -16,26 +16,28 @@ const ConditionDefaultConflict = "DefaultConflict"
 // ReasonSeveralDefaults is the reason of ConditionDefaultConflict.
 const ReasonSeveralDefaults = "SeveralDefaults"
 
-// ReasonClassValid is the reason of the condition Ready of a FunctionClass that functions can use.
-// The other one is ReasonInvalidSpec: the namespaceSelector is invalid.
+// ReasonClassValid is the reason of the condition Ready while it is True for a FunctionClass. While
+// it is False, the reason is ReasonInvalidSpec: the namespaceSelector is invalid.
 const ReasonClassValid = "Valid"
 
-// ConditionRolledOut reports the staged rollout of a FunctionClass. Flux applies Functions only
-// when the class is ready. If RolledOut were part of Ready, Flux could not apply a fix for the
-// function that delays the rollout.
+// ConditionRolledOut reports the staged rollout of a FunctionClass. It is not part of Ready, because
+// Flux applies the Functions of a Kustomization only when its classes are ready: it could not apply
+// a fix for the function that delays the rollout.
 const ConditionRolledOut = "RolledOut"
 
 // Reasons of ConditionRolledOut.
 const (
-	// ReasonClassRolledOut means that all functions of the class use its current spec, and their
-	// rollouts are complete.
+	// ReasonClassRolledOut means that all functions of the class use its current spec, and that the
+	// rollouts are complete by which they got it.
 	ReasonClassRolledOut = "RolledOut"
 
-	// ReasonClassRollingOut means that some functions of the class do not use its current spec yet.
+	// ReasonClassRollingOut means that some functions of the class do not use its current spec yet,
+	// or that their rollouts are in progress.
 	ReasonClassRollingOut = "RollingOut"
 
-	// ReasonClassRolloutFailed means that the API server rejected the update of some functions, or
-	// that their rollouts exceeded the progress deadline.
+	// ReasonClassRolloutFailed means that some functions could not be updated, or that their rollouts
+	// are paused or exceeded the progress deadline. The status of the Function in the message
+	// contains the cause, which may not be the class.
 	ReasonClassRolloutFailed = "RolloutFailed"
 )
 
@@ -73,7 +75,7 @@ type FunctionClass struct {
 	// +optional
 	Spec FunctionClassSpec `json:"spec,omitzero"`
 
-	// status is the progress of the rollout to the functions of the class.
+	// status reports whether functions can use the class, and the progress of its rollout.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1,"functions":0,"updatedFunctions":0}
 	Status FunctionClassStatus `json:"status,omitzero"`
@@ -217,7 +219,7 @@ type ClassBuild struct {
 	Modules *Modules `json:"modules,omitempty"`
 }
 
-// FunctionClassStatus is the progress of the rollout of a class.
+// FunctionClassStatus reports whether functions can use a class, and the progress of its rollout.
 type FunctionClassStatus struct {
 	// observedGeneration is the generation of the spec that this status describes. It is -1 until
 	// the class has been processed.
@@ -234,10 +236,12 @@ type FunctionClassStatus struct {
 	UpdatedFunctions int32 `json:"updatedFunctions"`
 
 	// conditions contain:
-	//   - Ready: True when functions can use the class. It is False if the namespaceSelector is
-	//     invalid.
-	//   - RolledOut: True when all functions of the class use its current spec and their rollouts
-	//     are complete.
+	//   - Ready: False if the namespaceSelector is invalid, so that no function uses the class; True
+	//     otherwise. Whether the API server accepts pods of the class is not checked.
+	//   - Stalled: True while the namespaceSelector is invalid; absent otherwise.
+	//   - RolledOut: True when all functions with a Deployment use the current spec of the class, and
+	//     the rollouts are complete by which they got it. Later rollouts for other reasons do not
+	//     change it.
 	//   - DefaultConflict: True while another class is also a default class of some of the
 	//     namespaces; absent otherwise.
 	// +optional

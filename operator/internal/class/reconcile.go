@@ -127,8 +127,7 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 	before := class.DeepCopy()
 	class.Status.ObservedGeneration = class.Generation
 	class.Status.Functions, class.Status.UpdatedFunctions = int32(p.functions), int32(p.updated)
-	meta.SetStatusCondition(&class.Status.Conditions, readyCondition(class))
-	meta.SetStatusCondition(&class.Status.Conditions, rolledOutCondition(class, p))
+	setConditions(class, p)
 	if conflict == "" {
 		meta.RemoveStatusCondition(&class.Status.Conditions, v1beta1.ConditionDefaultConflict)
 	} else {
@@ -147,33 +146,50 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 	return nil
 }
 
-// readyCondition returns the condition Ready of a class: whether functions can use it.
-func readyCondition(class *v1beta1.FunctionClass) metav1.Condition {
-	ready := metav1.Condition{
-		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClassValid,
-		Message: "functions can use the class", ObservedGeneration: class.Generation,
+// setConditions sets the conditions Ready, Stalled and RolledOut of a class. An invalid selector
+// selects no functions, so such a class is not rolled out to any.
+func setConditions(class *v1beta1.FunctionClass, p progress) {
+	conditions := &class.Status.Conditions
+	_, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector)
+	if err == nil {
+		meta.RemoveStatusCondition(conditions, v1beta1.ConditionStalled)
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClassValid,
+			Message: "functions can use the class", ObservedGeneration: class.Generation,
+		})
+		meta.SetStatusCondition(conditions, rolledOut(class, p))
+		return
 	}
-	if _, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector); err != nil {
-		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonInvalidSpec
-		ready.Message = "no function uses the class, because spec.namespaceSelector is invalid: " + err.Error()
+	invalid := metav1.Condition{
+		Reason: v1beta1.ReasonInvalidSpec, ObservedGeneration: class.Generation,
+		Message: "no function uses the class, because spec.namespaceSelector is invalid: " + err.Error(),
 	}
-	return ready
+	for kind, status := range map[string]metav1.ConditionStatus{
+		v1beta1.ConditionReady: metav1.ConditionFalse, v1beta1.ConditionRolledOut: metav1.ConditionFalse, v1beta1.ConditionStalled: metav1.ConditionTrue,
+	} {
+		invalid.Type, invalid.Status = kind, status
+		meta.SetStatusCondition(conditions, invalid)
+	}
 }
 
-// rolledOutCondition returns the condition RolledOut of a class: whether all its functions are up to
-// date.
-func rolledOutCondition(class *v1beta1.FunctionClass, p progress) metav1.Condition {
-	rolledOut := metav1.Condition{
+// rolledOut returns the condition RolledOut of a class. A class that was rolled out stays so while
+// its functions have rollouts for other reasons.
+func rolledOut(class *v1beta1.FunctionClass, p progress) metav1.Condition {
+	c := metav1.Condition{
 		Type: v1beta1.ConditionRolledOut, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClassRolledOut,
 		Message: "all functions of the class are up to date", ObservedGeneration: class.Generation,
 	}
+	before := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionRolledOut)
+	if before != nil && before.Status == metav1.ConditionTrue && before.ObservedGeneration == class.Generation && p.updated == p.functions {
+		return c
+	}
 	if p.complete < p.functions {
-		rolledOut.Status, rolledOut.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
-		rolledOut.Message = fmt.Sprintf("%d of %d functions up to date, %d rolling out", p.complete, p.functions, p.rolling)
+		c.Status, c.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
+		c.Message = fmt.Sprintf("%d of %d functions up to date, %d rolling out", p.complete, p.functions, p.rolling)
 	}
 	if failed := p.failed; len(failed) > 0 { // failed functions are not complete
-		rolledOut.Reason = v1beta1.ReasonClassRolloutFailed
-		rolledOut.Message += fmt.Sprintf(", %d failed; see the status of Function %s", len(failed), failed[0])
+		c.Reason = v1beta1.ReasonClassRolloutFailed
+		c.Message += fmt.Sprintf(", %d failed; see the status of Function %s", len(failed), failed[0])
 	}
-	return rolledOut
+	return c
 }

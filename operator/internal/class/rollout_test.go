@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -53,6 +54,52 @@ func TestNextRollout(t *testing.T) {
 				t.Errorf("%d failed and %d admitted, want %d and %d: %s", failed, len(w.admitted), test.failed, test.admitted, diff)
 			}
 		})
+	}
+}
+
+// A class that was rolled out stays so while its functions have rollouts for other reasons, until
+// its spec changes or a function does not use it.
+func TestRolledOut(t *testing.T) {
+	finished, rollout, behind := progress{functions: 2, updated: 2, complete: 2}, progress{functions: 2, updated: 2, complete: 1, rolling: 1}, progress{functions: 2, updated: 1, complete: 1}
+	failed := progress{functions: 2, updated: 2, complete: 1, failed: []types.NamespacedName{{Namespace: "team", Name: "a"}}}
+	class := &v1beta1.FunctionClass{}
+	for _, step := range []struct {
+		generation int64
+		progress   progress
+		want       string
+	}{
+		{1, rollout, v1beta1.ReasonClassRollingOut},
+		{1, failed, v1beta1.ReasonClassRolloutFailed},
+		{1, finished, v1beta1.ReasonClassRolledOut},
+		{1, rollout, v1beta1.ReasonClassRolledOut},
+		{1, failed, v1beta1.ReasonClassRolledOut},
+		{1, behind, v1beta1.ReasonClassRollingOut},
+		{1, rollout, v1beta1.ReasonClassRollingOut},
+		{1, finished, v1beta1.ReasonClassRolledOut},
+		{2, rollout, v1beta1.ReasonClassRollingOut},
+	} {
+		class.Generation = step.generation
+		setConditions(class, step.progress)
+		c := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionRolledOut)
+		if c.Reason != step.want || (c.Status == metav1.ConditionTrue) != (step.want == v1beta1.ReasonClassRolledOut) {
+			t.Errorf("generation %d, %+v: %s %s, want %s", step.generation, step.progress, c.Status, c.Reason, step.want)
+		}
+	}
+}
+
+// A class with an invalid selector is neither ready nor rolled out, and is stalled until it is
+// corrected.
+func TestInvalidSelector(t *testing.T) {
+	class := &v1beta1.FunctionClass{}
+	for _, operator := range []metav1.LabelSelectorOperator{metav1.LabelSelectorOpExists, "Is", metav1.LabelSelectorOpExists} {
+		class.Spec.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: operator}}}
+		setConditions(class, progress{})
+		valid := operator == metav1.LabelSelectorOpExists
+		for kind, want := range map[string]bool{v1beta1.ConditionReady: valid, v1beta1.ConditionRolledOut: valid, v1beta1.ConditionStalled: !valid} {
+			if got := meta.IsStatusConditionTrue(class.Status.Conditions, kind); got != want {
+				t.Errorf("operator %s: %s is %t", operator, kind, got)
+			}
+		}
 	}
 }
 
