@@ -17,10 +17,12 @@ const (
 	// same path.
 	ReasonHostnameTaken = "HostnameTaken"
 
-	// ReasonNoGatewayAPI means that parentRefs is set but the Gateway API is not installed.
+	// ReasonNoGatewayAPI means that parentRefs is set but the cluster has no Gateways or no
+	// HTTPRoutes.
 	ReasonNoGatewayAPI = "NoGatewayAPI"
 
-	// ReasonNotAccepted means that a Gateway has not accepted the HTTPRoute yet or rejects it.
+	// ReasonNotAccepted means that a Gateway has not accepted the HTTPRoute yet, rejects it or does
+	// not exist.
 	ReasonNotAccepted = "NotAccepted"
 )
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// ErrChanged stops a manager when a kind that triggers create is added to or removed from the
-// cluster. The set of watched kinds is fixed at the start, so the process must restart.
+// ErrChanged stops a manager when a kind that triggers create or reference is added to or removed
+// from the cluster. The set of watched kinds is fixed at the start, so the process must restart.
 var ErrChanged = errors.New("the API kinds of the cluster changed since startup")
 
 // A Change stops a manager with ErrChanged, whether or not it is the leader.

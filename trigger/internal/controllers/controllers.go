@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -44,7 +45,7 @@ type Images struct {
 }
 
 // httpRoute is the kind of the Gateway API that HTTPTriggers create, and gatewayKind the kind that
-// they reference. A service mesh may have only HTTPRoutes.
+// they reference. A cluster with a service mesh may have HTTPRoutes and no Gateways.
 var (
 	httpRoute   = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "HTTPRoute"}
 	gatewayKind = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "Gateway"}
@@ -52,7 +53,7 @@ var (
 
 // ManagerOptions returns the options of a manager for the reconcilers. Its cache contains the
 // triggers, their objects, and the Functions without their source. namespaces restricts the cache;
-// nil means all namespaces.
+// nil means all namespaces. Register may add the metadata of Gateways.
 func ManagerOptions(config *rest.Config, namespaces map[string]cache.Config) (manager.Options, error) {
 	scheme := runtime.NewScheme()
 	ofTriggers, err := labels.NewRequirement(v1alpha1.TriggerLabel, selection.Exists, nil)
@@ -101,8 +102,8 @@ func mapperOf(config *rest.Config) (meta.RESTMapper, error) {
 	return apiutil.NewDynamicRESTMapper(config, requests)
 }
 
-// Register adds the reconcilers to a manager with the options of ManagerOptions. allNamespaces
-// reports whether its cache is not restricted to some namespaces.
+// Register adds the reconcilers to a manager with the options of ManagerOptions. allNamespaces is
+// false if its cache is restricted to some namespaces; Gateways in others are then unknown.
 func Register(mgr manager.Manager, images Images, allNamespaces bool) error {
 	hasRoutes, err := has(mgr.GetRESTMapper(), httpRoute)
 	if err != nil {
@@ -120,7 +121,15 @@ func Register(mgr manager.Manager, images Images, allNamespaces bool) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
 		Kind: cron.Kind{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Image: images.Deliver},
 	}
-	hosts := gateway.Kind{Client: mgr.GetClient(), Gateways: hasRoutes, GatewaysKnown: hasGateways && allNamespaces}
+	hosts := gateway.Kind{Client: mgr.GetClient(), Gateways: hasRoutes && hasGateways}
+	if hosts.Gateways && allNamespaces {
+		if hosts.GatewaysCached, err = mayList(context.Background(), mgr.GetAPIReader(), gatewayKind); err != nil {
+			return err
+		}
+		if !hosts.GatewaysCached {
+			mgr.GetLogger().Info("cannot list Gateways, so the status of HTTPTriggers does not report missing ones")
+		}
+	}
 	routes := trigger.Reconciler[*v1alpha1.HTTPTrigger, gateway.Seen]{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner), Kind: hosts,
 	}
@@ -131,7 +140,7 @@ func Register(mgr manager.Manager, images Images, allNamespaces bool) error {
 	if hasRoutes {
 		exposes.Owned = append(exposes.Owned, &gatewayv1.HTTPRoute{})
 	}
-	if hosts.GatewaysKnown {
+	if hosts.GatewaysCached {
 		exposes.Referenced, exposes.OfReferenced = &gatewayv1.Gateway{}, hosts.OfGateway
 	}
 	consumes := trigger.Watched{
@@ -181,6 +190,19 @@ func registerConsuming[T v1alpha1.StreamTrigger](mgr manager.Manager, w trigger.
 func has(mapper meta.RESTMapper, kind schema.GroupVersionKind) (bool, error) {
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// mayList reports whether RBAC allows to list the objects of a kind in all namespaces. It is called
+// before the start, because an informer without this permission would prevent the start of all
+// reconcilers.
+func mayList(ctx context.Context, live client.Reader, kind schema.GroupVersionKind) (bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := live.List(ctx, list, client.Limit(1))
+	if apierrors.IsForbidden(err) {
 		return false, nil
 	}
 	return err == nil, err

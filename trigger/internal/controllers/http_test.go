@@ -12,11 +12,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/controllers"
 )
 
 // hosts sets the allowed hostnames of a namespace.
@@ -169,6 +171,29 @@ func TestGatewayNotFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	reports(notFound)
+	change(t, trigger, func(t *v1alpha1.HTTPTrigger) {
+		t.Spec.ParentRefs = append(t.Spec.ParentRefs, v1alpha1.ParentReference{Namespace: "gateways", Name: "public"})
+	})
+	reports(notFound + "; create it or correct the reference; 0 of 2 Gateways accepted the route")
+}
+
+// Without the permission to list Gateways, goless-triggers starts without knowing them.
+func TestGatewaysForbidden(t *testing.T) {
+	t.Parallel()
+	own := rest.CopyConfig(mgr.GetConfig())
+	own.Impersonate.UserName = "system:serviceaccount:" + newNamespace(t) + ":without-permissions"
+	stranger, err := client.New(own, client.Options{Scheme: mgr.GetScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		reader client.Reader
+		want   bool
+	}{{account, true}, {stranger, false}} {
+		if got, err := controllers.MayList(t.Context(), test.reader, controllers.GatewayKind); got != test.want || err != nil {
+			t.Errorf("may list Gateways: %t, %v, want %t", got, err, test.want)
+		}
+	}
 }
 
 // If the replacement of an Ingress or HTTPRoute cannot be created, the one that serves is kept,

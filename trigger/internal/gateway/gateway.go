@@ -28,13 +28,13 @@ type Kind struct {
 	// Client reads from the cache.
 	Client client.Client
 
-	// Gateways reports whether the Gateway API is installed.
+	// Gateways reports whether the cluster has the kinds Gateway and HTTPRoute.
 	Gateways bool
 
-	// GatewaysKnown reports whether the cache contains the Gateways of all namespaces. If so, the
-	// status of a trigger names missing Gateways. The status of the route does not show that a
-	// Gateway was deleted, because some controllers leave their old entry in it.
-	GatewaysKnown bool
+	// GatewaysCached reports whether the cache contains the Gateways of all namespaces. If so, the
+	// status of a trigger names missing Gateways. The status of a route does not: some controllers
+	// leave the entry of a deleted Gateway in it.
+	GatewaysCached bool
 }
 
 // Seen is the observed state of an HTTPTrigger.
@@ -54,8 +54,10 @@ type Seen struct {
 	Route   *gatewayv1.HTTPRoute
 	Ingress *networkingv1.Ingress
 
-	// Missing are the Gateways in spec.parentRefs that do not exist, as NAMESPACE/NAME.
+	// Missing are the Gateways in spec.parentRefs that do not exist, as NAMESPACE/NAME. Newest is the
+	// creation time of the newest of those that exist.
 	Missing []string
+	Newest  time.Time
 
 	// Now is the time of the observation.
 	Now time.Time
@@ -64,8 +66,8 @@ type Seen struct {
 // New returns an empty HTTPTrigger.
 func (Kind) New() *v1alpha1.HTTPTrigger { return &v1alpha1.HTTPTrigger{} }
 
-// Observe reads the Functions, the namespaces, the competing triggers, the Ingress and the
-// HTTPRoute.
+// Observe reads the Functions, the namespaces, the competing triggers, the Ingress, the HTTPRoute
+// and the Gateways.
 func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error) {
 	seen := Seen{Functions: map[string]v1beta1.Function{}, Patterns: map[string][]string{}, Ingress: &networkingv1.Ingress{}, Now: time.Now()}
 	var own, others error
@@ -82,9 +84,8 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error
 		seen.Route = &gatewayv1.HTTPRoute{}
 		errs = append(errs, client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKeyFromObject(t), seen.Route)))
 	}
-	if k.GatewaysKnown {
-		missing, err := k.missing(ctx, t)
-		seen.Missing, errs = missing, append(errs, err)
+	if k.GatewaysCached {
+		errs = append(errs, k.observeGateways(ctx, t, &seen))
 	}
 	for _, name := range t.FunctionNames() {
 		var fn v1beta1.Function
@@ -135,7 +136,11 @@ func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *functio
 		pending = verdict(seen.Route)
 	}
 	if len(seen.Missing) > 0 {
-		pending = &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("spec.parentRefs: Gateway %q not found; create it or correct the reference", seen.Missing[0])}
+		message := fmt.Sprintf(`spec.parentRefs: Gateway "%s" not found; create it or correct the reference`, strings.Join(seen.Missing, `", "`))
+		if pending != nil && len(seen.Missing) < len(t.Spec.ParentRefs) {
+			message += "; " + pending.Message
+		}
+		pending = &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: message}
 	}
 	stays := pending != nil && metav1.IsControlledBy(seen.Ingress, t) && within(seen.Ingress, t)
 	if !stays && settling(t, seen) == 0 {

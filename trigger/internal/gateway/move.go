@@ -13,7 +13,7 @@ import (
 )
 
 // settle is the time for which the former object of a trigger is kept after the new one was created
-// or accepted. Controllers write the status before their proxies are configured, and delay the
+// or accepted, or its Gateway was created. Controllers write the status before their proxies are configured, and delay the
 // configuration if there are many changes.
 const settle = 15 * time.Second
 
@@ -25,6 +25,9 @@ func settling(t *v1alpha1.HTTPTrigger, seen Seen) time.Duration {
 	var since time.Time
 	if len(t.Spec.ParentRefs) > 0 && seen.Route != nil && within(seen.Ingress, t) {
 		former, since = seen.Ingress, acceptedAt(seen.Route)
+		if seen.Newest.After(since) { // a Gateway of the same name, since deleted, has accepted it
+			since = seen.Newest
+		}
 	}
 	if len(t.Spec.ParentRefs) == 0 && seen.Route != nil && routeWithin(seen.Route, t) {
 		former, since = seen.Route, seen.Ingress.CreationTimestamp.Time

@@ -22,20 +22,23 @@ func TestSettling(t *testing.T) {
 		age     time.Duration
 		host    string // of the former object
 		path    string
-		owner   string // of the former object
+		owner   string        // of the former object
+		newest  time.Duration // age of the newest Gateway; 0 if it is unknown
 		want    time.Duration
 	}{
-		"ToGateway":        {true, 2 * time.Second, host, "/", "1", settle - 2*time.Second},
-		"ToGatewayLater":   {true, settle, host, "/", "1", 0},
-		"ToGatewaySkewed":  {true, -time.Hour, host, "/", "1", settle},
-		"ToGatewayHost":    {true, 0, other, "/", "1", 0},
-		"ToGatewayPath":    {true, 0, host, "/b", "1", 0},
-		"ToGatewayForeign": {true, 0, host, "/", "2", 0},
-		"ToIngress":        {false, 2 * time.Second, host, "/", "1", settle - 2*time.Second},
-		"ToIngressLater":   {false, settle, host, "/", "1", 0},
-		"ToIngressHost":    {false, 0, other, "/", "1", 0},
-		"ToIngressPath":    {false, 0, host, "/b", "1", 0},
-		"ToIngressForeign": {false, 0, host, "/", "2", 0},
+		"ToGateway":        {true, 2 * time.Second, host, "/", "1", 0, settle - 2*time.Second},
+		"ToGatewayLater":   {true, settle, host, "/", "1", 0, 0},
+		"ToGatewaySkewed":  {true, -time.Hour, host, "/", "1", 0, settle},
+		"ToGatewayHost":    {true, 0, other, "/", "1", 0, 0},
+		"ToGatewayPath":    {true, 0, host, "/b", "1", 0, 0},
+		"ToGatewayForeign": {true, 0, host, "/", "2", 0, 0},
+		"ToNewGateway":     {true, time.Hour, host, "/", "1", 2 * time.Second, settle - 2*time.Second},
+		"ToOlderGateway":   {true, 2 * time.Second, host, "/", "1", time.Hour, settle - 2*time.Second},
+		"ToIngress":        {false, 2 * time.Second, host, "/", "1", 0, settle - 2*time.Second},
+		"ToIngressLater":   {false, settle, host, "/", "1", 0, 0},
+		"ToIngressHost":    {false, 0, other, "/", "1", 0, 0},
+		"ToIngressPath":    {false, 0, host, "/b", "1", 0, 0},
+		"ToIngressForeign": {false, 0, host, "/", "2", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trigger := named("shop", "a", 0, "/", host)
@@ -59,7 +62,11 @@ func TestSettling(t *testing.T) {
 			} else {
 				route.OwnerReferences = owner
 			}
-			if got := settling(&trigger, Seen{Ingress: ingress, Route: route, Now: now}); got != test.want {
+			seen := Seen{Ingress: ingress, Route: route, Now: now}
+			if test.newest > 0 {
+				seen.Newest = now.Add(-test.newest)
+			}
+			if got := settling(&trigger, seen); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,19 +30,22 @@ func (k Kind) OfGateway(ctx context.Context, gateway client.Object) []reconcile.
 	return requests
 }
 
-// missing returns the Gateways of a trigger that do not exist.
-func (k Kind) missing(ctx context.Context, t *v1alpha1.HTTPTrigger) ([]string, error) {
-	var missing []string
+// observeGateways sets the fields of seen about the Gateways of a trigger.
+func (k Kind) observeGateways(ctx context.Context, t *v1alpha1.HTTPTrigger, seen *Seen) error {
 	for _, ref := range t.Spec.ParentRefs {
 		name := gatewayOf(t, ref)
-		err := k.Client.Get(ctx, name, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Gateway", APIVersion: gatewayv1.GroupVersion.String()}})
-		if apierrors.IsNotFound(err) {
-			missing = append(missing, name.String())
-		} else if err != nil {
-			return nil, fmt.Errorf("reading Gateway %q: %w", name, err)
+		gateway := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Gateway", APIVersion: gatewayv1.GroupVersion.String()}}
+		err := k.Client.Get(ctx, name, &gateway)
+		switch {
+		case apierrors.IsNotFound(err) && !slices.Contains(seen.Missing, name.String()): // several references may name listeners of one Gateway
+			seen.Missing = append(seen.Missing, name.String())
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("reading Gateway %q: %w", name, err)
+		case gateway.CreationTimestamp.After(seen.Newest):
+			seen.Newest = gateway.CreationTimestamp.Time
 		}
 	}
-	return missing, nil
+	return nil
 }
 
 func gatewayOf(t *v1alpha1.HTTPTrigger, ref v1alpha1.ParentReference) client.ObjectKey {

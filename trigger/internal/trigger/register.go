@@ -64,7 +64,7 @@ type Watched struct {
 }
 
 // Register adds r to the manager. It reconciles a trigger when the trigger, a Function that it
-// calls or an object in w changes.
+// calls or an object in w changes, or when an object that it references is created or deleted.
 func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	kind := r.Kind.New().TriggerKind()
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), r.Kind.New(), ByFunction, func(obj client.Object) []string {
@@ -89,8 +89,8 @@ func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(w.OfNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
 	}
 	if w.Referenced != nil {
-		created := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-		b.Watches(w.Referenced, handler.EnqueueRequestsFromMapFunc(w.OfReferenced), builder.OnlyMetadata, builder.WithPredicates(created))
+		createdOrDeleted := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+		b.Watches(w.Referenced, handler.EnqueueRequestsFromMapFunc(w.OfReferenced), builder.OnlyMetadata, builder.WithPredicates(createdOrDeleted))
 	}
 	for _, competitor := range w.CompetingKinds {
 		b.Watches(competitor, handler.EnqueueRequestsFromMapFunc(w.Competing), builder.WithPredicates(predicate.GenerationChangedPredicate{}))

@@ -1,0 +1,7 @@
+package controllers
+
+// For the tests of package controllers_test.
+var (
+	MayList     = mayList
+	GatewayKind = gatewayKind
+)
