@@ -12,9 +12,10 @@
 # What the tests of a neighbour have seen, if all pass, becomes its row in the table of
 # docs/how-to/install.md. A neighbour without go.mod is a program of ours, or its tests need no image.
 #
-# Two more files of a neighbour are optional:
+# More files of a neighbour are optional:
 #
 #   tests          the names of other tests to run, one per line
+#   packages       the packages of Debian whose programs it executes on the node, one per line
 #   cluster        environment variables of cluster up, such as NODES=2. The neighbour is then
 #                  tested on another cluster, which replaces the one of this checkout
 #
@@ -71,6 +72,12 @@ rm -f .cache/neighbours/*.row
 export GOWORK=off ROW=$root/.cache/neighbours/$name.seen VERSION='' MANIFESTS=''
 rm -f "$ROW"
 cd "test/neighbours/$name" || { echo "there is no neighbour $name; there are: $(ls test/neighbours | xargs)" >&2; exit 1; }
+if [ -e packages ] && ! dpkg-query --show $(cat packages) >/dev/null 2>&1; then
+  printf '\n==> installing %s from Debian\n' "$(paste -sd ' ' packages)"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends $(cat packages) >/dev/null
+fi
 if [ -e go.mod ]; then
   printf '\n==> building %s (some minutes the first time)\n' "$name"
   for tool in $(go list tool); do

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ func startModuleProxy(ctx context.Context) (*moduleProxy, error) {
 		settings, err = p.changed()
 	}
 	if err == nil {
-		err = p.configure(ctx, settings)
+		err = configure(ctx, settings)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.remove(ctx))
@@ -72,14 +73,14 @@ func (p *moduleProxy) changed() (string, error) {
 }
 
 // configure changes the settings of the operator, which it reads at start.
-func (p *moduleProxy) configure(ctx context.Context, settings string) error {
-	changed := p.settings.DeepCopy()
-	changed.ResourceVersion = ""
-	changed.Data = map[string]string{"config.yaml": settings}
-	if err := cluster.Update(ctx, changed); err != nil {
-		return err
+func configure(ctx context.Context, settings string) error {
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": settings}})
+	if err == nil {
+		_, err = kubectl(ctx, "-n", systemNamespace, "patch", "configmap/"+operatorName, "--type=merge", "--patch="+string(patch))
 	}
-	_, err := kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/"+operatorName)
+	if err == nil {
+		_, err = kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/"+operatorName)
+	}
 	if err == nil {
 		_, err = kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
 	}
@@ -90,7 +91,7 @@ func (p *moduleProxy) remove(ctx context.Context) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
 	err := cluster.Delete(ctx, namespace)
 	if p.settings.Name != "" {
-		err = errors.Join(err, p.configure(ctx, p.settings.Data["config.yaml"]))
+		err = errors.Join(err, configure(ctx, p.settings.Data["config.yaml"]))
 	}
 	return err
 }
