@@ -172,7 +172,7 @@ func checkOurAnswer(t *testing.T, resp *http.Response, status int) {
 		t.Errorf("the response is %s", got)
 	}
 	resp.Header.Del("Connection") // after a timeout, HTTP/1 closes the connection
-	want := []string{"Content-Length", "Content-Type", "Date", "Traceparent", "X-Content-Type-Options", "X-Request-Id"}
+	want := []string{"Content-Length", "Content-Type", "Date", "X-Content-Type-Options", "X-Request-Id"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(resp.Header))); diff != "" {
 		t.Errorf("unexpected headers (-want +got):\n%s", diff)
 	}

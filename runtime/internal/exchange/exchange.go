@@ -59,8 +59,10 @@ type Exchange struct {
 	ctx    requestContext
 	server *Server
 	logger atomic.Pointer[zap.Logger]
-	body   *body     // nil if the request has none
-	echo   [2]string // backing array of the two response headers, saves an allocation
+	body   *body // nil if the request has none
+
+	newRequestID bool      // RequestID is generated
+	sentID       [1]string // backing array of a response header, saves an allocation
 
 	writer
 	outcome
@@ -96,7 +98,7 @@ type Server struct {
 
 // Middleware returns the outermost handler. For each request, it creates the exchange, adds the
 // exchange to the context, and calls next. The writer that it passes to next has the methods of
-// the server's own writer, except Push, and adds the IDs to the response.
+// the server's own writer, except Push, and adds the request ID to some responses.
 func (s *Server) Middleware(next http.Handler) http.Handler {
 	return &outermost{s, next}
 }

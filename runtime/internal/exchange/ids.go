@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Canonical names of the headers with the IDs. The first two are request and response headers.
+// Canonical names of the headers with the IDs. Only the first one is also a response header.
 const (
 	headerRequestID   = "X-Request-Id"
 	headerTraceParent = "Traceparent"
-	headerTraceState  = "Tracestate" // request header only
+	headerTraceState  = "Tracestate"
 )
 
 // Layout of a W3C traceparent of version 00, in bytes: 00-<32 hex digits of trace>-<16 of
@@ -36,18 +36,21 @@ func (x *Exchange) identify(in http.Header) {
 		x.TraceParent = newTraceParent()
 	}
 	x.RequestID = single(in[headerRequestID])
-	if !validRequestID(x.RequestID) {
+	if x.newRequestID = !validRequestID(x.RequestID); x.newRequestID {
 		x.RequestID = x.TraceID()
 	}
-	x.echo = [2]string{x.RequestID, x.TraceParent}
 }
 
-// echoIDs adds the IDs to the response header, unless the handler has set them.
-func (x *Exchange) echoIDs(out http.Header) {
-	for i, name := range [...]string{headerRequestID, headerTraceParent} {
-		if _, set := out[name]; !set {
-			out[name] = x.echo[i : i+1 : i+1]
-		}
+// sendRequestID adds the request ID to the header of a response, unless the handler has set one. It
+// omits an ID that the client knows, because it sent it, unless the response reports an error of
+// the server, which people look up in logs.
+func (x *Exchange) sendRequestID(out http.Header, status int) {
+	if !x.newRequestID && status < http.StatusInternalServerError {
+		return
+	}
+	if _, set := out[headerRequestID]; !set {
+		x.sentID[0] = x.RequestID
+		out[headerRequestID] = x.sentID[:]
 	}
 }
 
@@ -62,14 +65,8 @@ func (x *Exchange) SpanID() string {
 	return x.TraceParent[parentStart:parentEnd]
 }
 
-// SetSpan sets the span in which the handler runs. It must belong to the same trace. If the
-// client sent no span, the response contains this one.
-func (x *Exchange) SetSpan(traceParent string) {
-	x.TraceParent = traceParent
-	if !x.Remote {
-		x.echo[1] = traceParent
-	}
-}
+// SetSpan sets the span in which the handler runs. It must belong to the same trace.
+func (x *Exchange) SetSpan(traceParent string) { x.TraceParent = traceParent }
 
 // Sampled reports whether the trace is recorded.
 func (x *Exchange) Sampled() bool {

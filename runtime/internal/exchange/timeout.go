@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"goless.io/runtime/internal/netconn"
@@ -43,9 +44,37 @@ func (t *timeout) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.serveStream(w, r, x)
 		return
 	}
-	timer := time.AfterFunc(t.limit.duration, x.onTimeout)
-	defer timer.Stop() // also if the handler panics or calls runtime.Goexit
+	timer := startTimer(t.limit.duration, x)
+	defer timer.stop() // also if the handler panics or calls runtime.Goexit
 	t.next.ServeHTTP(w, r)
+}
+
+// A timer calls onTimeout of an exchange. Timers are reused, which saves two allocations per
+// request.
+type timer struct {
+	*time.Timer
+	exchange *Exchange
+}
+
+var timers sync.Pool
+
+func startTimer(limit time.Duration, x *Exchange) *timer {
+	if t, ok := timers.Get().(*timer); ok {
+		t.exchange = x
+		t.Reset(limit)
+		return t
+	}
+	t := &timer{exchange: x}
+	t.Timer = time.AfterFunc(limit, func() { t.exchange.onTimeout() })
+	return t
+}
+
+// stop stops the timer. A timer that has fired is not reused, because it may be calling onTimeout.
+func (t *timer) stop() {
+	if t.Stop() {
+		t.exchange = nil
+		timers.Put(t)
+	}
 }
 
 // serveStream serves an HTTP/2 request. The stream ends only when serveStream returns. So the
@@ -108,7 +137,7 @@ func (x *Exchange) answerTimeout() {
 	case x.header != nil: // HTTP/2: the handler does not use the server's header
 		header := x.inner.Header()
 		clear(header)
-		x.echoIDs(header)
+		x.sendRequestID(header, x.status)
 		http.Error(x.inner, strings.TrimSpace(timeoutBody), x.status)
 	case x.aborted:
 		_ = conn.Close() // nothing can be done if that fails
@@ -141,7 +170,7 @@ func (x *Exchange) timeoutAnswer() []byte {
 		Close:         true,
 		Request:       &http.Request{Method: x.Method}, // the response to HEAD has no body
 	}
-	x.echoIDs(answer.Header)
+	x.sendRequestID(answer.Header, answer.StatusCode)
 	var text bytes.Buffer
 	_ = answer.Write(&text) // a buffer does not fail
 	return text.Bytes()

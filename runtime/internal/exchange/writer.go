@@ -197,7 +197,7 @@ func (w *writer) prepareHeader(status int) {
 		w.sentBefore = netconn.FromContext(ctx.base).Sent()
 	}
 	w.contentLength = w.bodyLength(status, header)
-	w.exchange.echoIDs(header)
+	w.exchange.sendRequestID(header, status)
 	// Idle connections are not closed, because a client may be sending a request at that
 	// moment. It is asked to close the connection in the response instead. HTTP/2 converts the
 	// header to GOAWAY.

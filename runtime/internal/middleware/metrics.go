@@ -23,8 +23,11 @@ var methods = [...]string{
 	http.MethodHead, http.MethodOptions, http.MethodConnect, http.MethodTrace, other,
 }
 
+// maxStatus exceeds all known statuses. Higher ones have the label value other.
+const maxStatus = 600
+
 // codes contains the values of the label code, indexed by status.
-var codes = func() (all [600]string) {
+var codes = func() (all [maxStatus]string) {
 	for status := range all {
 		all[status] = other
 		if http.StatusText(status) != "" {
@@ -34,12 +37,15 @@ var codes = func() (all [600]string) {
 	return all
 }()
 
-func codeOf(status int) string {
-	if status >= len(codes) {
-		return other
+// statusIndex returns the index of a status in codes.
+func statusIndex(status int) int {
+	if status >= maxStatus {
+		return 0
 	}
-	return codes[status]
+	return status
 }
+
+func codeOf(status int) string { return codes[statusIndex(status)] }
 
 // HTTPMetrics are the metrics of the requests of a server.
 type HTTPMetrics struct {
@@ -53,7 +59,12 @@ type HTTPMetrics struct {
 	duration     *prometheus.HistogramVec
 	requestSize  *prometheus.HistogramVec
 	responseSize *prometheus.HistogramVec
+	histograms   [len(methods)][maxStatus]atomic.Pointer[histograms]
 }
+
+// histograms are those of one method and status that each request observes. They are kept because a
+// look-up by labels takes about as long as an observation.
+type histograms struct{ duration, responseSize prometheus.Observer }
 
 // NewHTTPMetrics returns metrics that are registered in reg. It panics if they are already
 // registered. running returns the number of running handlers, and overdue returns the number of
@@ -102,20 +113,24 @@ func sizes(name, help string) *prometheus.HistogramVec {
 
 // Observe records x.
 func (m *HTTPMetrics) Observe(x *exchange.Exchange) {
-	method := methodIndex(x.Method)
+	method, status := methodIndex(x.Method), statusIndex(x.Status())
 	m.requests[method].Add(1)
-	name, code := methods[method], codeOf(x.Status())
-	duration, seconds := m.duration.WithLabelValues(name, code), x.Duration().Seconds()
+	h := m.histograms[method][status].Load()
+	if h == nil {
+		h = &histograms{m.duration.WithLabelValues(methods[method], codes[status]), m.responseSize.WithLabelValues(methods[method], codes[status])}
+		m.histograms[method][status].Store(h)
+	}
+	seconds := x.Duration().Seconds()
 	if x.Sampled() {
 		// Exemplars have a cost, and a trace ID is of use only if the trace is recorded.
-		duration.(prometheus.ExemplarObserver).ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": x.TraceID()})
+		h.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": x.TraceID()})
 	} else {
-		duration.Observe(seconds)
+		h.duration.Observe(seconds)
 	}
 	if n := x.RequestBytes(); n > 0 {
-		m.requestSize.WithLabelValues(name, code).Observe(float64(n))
+		m.requestSize.WithLabelValues(methods[method], codes[status]).Observe(float64(n))
 	}
-	m.responseSize.WithLabelValues(name, code).Observe(float64(x.Bytes()))
+	h.responseSize.Observe(float64(x.Bytes()))
 	switch x.ErrorType {
 	case exchange.ErrorTimeout:
 		m.timeouts.Inc()
