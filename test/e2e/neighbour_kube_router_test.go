@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -269,9 +270,7 @@ func newOutsider(t *testing.T, labels map[string]string) outsider {
 	t.Helper()
 	ns := newNamespace(t, func(object *corev1.Namespace) {
 		object.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}
-		for key, value := range labels {
-			object.Labels[key] = value
-		}
+		maps.Copy(object.Labels, labels)
 	})
 	text, err := os.ReadFile("testdata/outsider.yaml")
 	if err != nil {
