@@ -25,10 +25,10 @@ const ReasonClassValid = "Valid"
 // a fix for the function that delays the rollout.
 const ConditionRolledOut = "RolledOut"
 
-// Reasons of ConditionRolledOut.
+// Reasons of ConditionRolledOut, in addition to ReasonInvalidSpec.
 const (
 	// ReasonClassRolledOut means that all functions of the class use its current spec, and that the
-	// rollouts are complete by which they got it.
+	// rollouts that applied it are complete.
 	ReasonClassRolledOut = "RolledOut"
 
 	// ReasonClassRollingOut means that some functions of the class do not use its current spec yet,
@@ -240,8 +240,8 @@ type FunctionClassStatus struct {
 	//     otherwise. Whether the API server accepts pods of the class is not checked.
 	//   - Stalled: True while the namespaceSelector is invalid; absent otherwise.
 	//   - RolledOut: True when all functions with a Deployment use the current spec of the class, and
-	//     the rollouts are complete by which they got it. Later rollouts for other reasons do not
-	//     change it.
+	//     the rollouts that applied it are complete. Later rollouts for other reasons do not change
+	//     it.
 	//   - DefaultConflict: True while another class is also a default class of some of the
 	//     namespaces; absent otherwise.
 	// +optional

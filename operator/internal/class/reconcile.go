@@ -126,8 +126,8 @@ func (c *Classes) hasClass(ctx context.Context, fn *v1beta1.Function, class *v1b
 func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p progress, conflict string) error {
 	before := class.DeepCopy()
 	class.Status.ObservedGeneration = class.Generation
-	class.Status.Functions, class.Status.UpdatedFunctions = int32(p.functions), int32(p.updated)
 	setConditions(class, p)
+	class.Status.Functions, class.Status.UpdatedFunctions = int32(p.functions), int32(p.updated)
 	if conflict == "" {
 		meta.RemoveStatusCondition(&class.Status.Conditions, v1beta1.ConditionDefaultConflict)
 	} else {
@@ -147,7 +147,8 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 }
 
 // setConditions sets the conditions Ready, Stalled and RolledOut of a class. An invalid selector
-// selects no functions, so such a class is not rolled out to any.
+// selects no functions, so such a class is not rolled out. The rest of the status must be that of
+// the previous reconciliation.
 func setConditions(class *v1beta1.FunctionClass, p progress) {
 	conditions := &class.Status.Conditions
 	_, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector)
@@ -164,23 +165,25 @@ func setConditions(class *v1beta1.FunctionClass, p progress) {
 		Reason: v1beta1.ReasonInvalidSpec, ObservedGeneration: class.Generation,
 		Message: "no function uses the class, because spec.namespaceSelector is invalid: " + err.Error(),
 	}
-	for kind, status := range map[string]metav1.ConditionStatus{
-		v1beta1.ConditionReady: metav1.ConditionFalse, v1beta1.ConditionRolledOut: metav1.ConditionFalse, v1beta1.ConditionStalled: metav1.ConditionTrue,
-	} {
-		invalid.Type, invalid.Status = kind, status
+	for _, kind := range []string{v1beta1.ConditionReady, v1beta1.ConditionRolledOut} {
+		invalid.Type, invalid.Status = kind, metav1.ConditionFalse
 		meta.SetStatusCondition(conditions, invalid)
 	}
+	invalid.Type, invalid.Status = v1beta1.ConditionStalled, metav1.ConditionTrue
+	meta.SetStatusCondition(conditions, invalid)
 }
 
 // rolledOut returns the condition RolledOut of a class. A class that was rolled out stays so while
-// its functions have rollouts for other reasons.
+// its functions have rollouts for other reasons. It does not if it gets more functions: their first
+// rollout is not complete.
 func rolledOut(class *v1beta1.FunctionClass, p progress) metav1.Condition {
 	c := metav1.Condition{
 		Type: v1beta1.ConditionRolledOut, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClassRolledOut,
 		Message: "all functions of the class are up to date", ObservedGeneration: class.Generation,
 	}
 	before := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionRolledOut)
-	if before != nil && before.Status == metav1.ConditionTrue && before.ObservedGeneration == class.Generation && p.updated == p.functions {
+	if before != nil && before.Status == metav1.ConditionTrue && before.ObservedGeneration == class.Generation &&
+		p.updated == p.functions && p.functions <= int(class.Status.Functions) {
 		return c
 	}
 	if p.complete < p.functions {

@@ -58,10 +58,11 @@ func TestNextRollout(t *testing.T) {
 }
 
 // A class that was rolled out stays so while its functions have rollouts for other reasons, until
-// its spec changes or a function does not use it.
+// its spec changes, a function does not use it, or it gets another function.
 func TestRolledOut(t *testing.T) {
 	finished, rollout, behind := progress{functions: 2, updated: 2, complete: 2}, progress{functions: 2, updated: 2, complete: 1, rolling: 1}, progress{functions: 2, updated: 1, complete: 1}
 	failed := progress{functions: 2, updated: 2, complete: 1, failed: []types.NamespacedName{{Namespace: "team", Name: "a"}}}
+	more := progress{functions: 3, updated: 3, complete: 2, rolling: 1}
 	class := &v1beta1.FunctionClass{}
 	for _, step := range []struct {
 		generation int64
@@ -76,10 +77,13 @@ func TestRolledOut(t *testing.T) {
 		{1, behind, v1beta1.ReasonClassRollingOut},
 		{1, rollout, v1beta1.ReasonClassRollingOut},
 		{1, finished, v1beta1.ReasonClassRolledOut},
+		{1, more, v1beta1.ReasonClassRollingOut},
+		{1, finished, v1beta1.ReasonClassRolledOut},
 		{2, rollout, v1beta1.ReasonClassRollingOut},
 	} {
 		class.Generation = step.generation
 		setConditions(class, step.progress)
+		class.Status.Functions = int32(step.progress.functions)
 		c := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionRolledOut)
 		if c.Reason != step.want || (c.Status == metav1.ConditionTrue) != (step.want == v1beta1.ReasonClassRolledOut) {
 			t.Errorf("generation %d, %+v: %s %s, want %s", step.generation, step.progress, c.Status, c.Reason, step.want)
