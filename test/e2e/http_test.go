@@ -42,7 +42,7 @@ func TestHTTPTrigger(t *testing.T) {
 	}
 	ns.triggerSays("foreign", "HostnameNotAllowed", "bank.test is not allowed in namespace "+ns.name)
 	if !gatewayAPI(t.Context()) {
-		ns.triggerSays("gateway", "NoGatewayAPI", "the cluster has no HTTPRoutes")
+		ns.triggerSays("gateway", "NoGatewayAPI", "the cluster does not have the kinds Gateway and HTTPRoute")
 	}
 }
 

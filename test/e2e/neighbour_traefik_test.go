@@ -35,7 +35,7 @@ func TestNeighbourTraefik(t *testing.T) {
 	absent := newNamespace(t, anyExample)
 	absent.expose("early", "no-function", "", "early.example.com", kindsOfRoutes["Gateway"])
 	if !gatewayAPI(t.Context()) {
-		absent.triggerSays("early", "NoGatewayAPI", "the cluster has no HTTPRoutes")
+		absent.triggerSays("early", "NoGatewayAPI", "the cluster does not have the kinds Gateway and HTTPRoute")
 	}
 	installTraefik(t)
 	absent.triggerSays("early", "FunctionNotFound", "")

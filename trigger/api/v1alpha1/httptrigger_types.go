@@ -17,8 +17,8 @@ const (
 	// same path.
 	ReasonHostnameTaken = "HostnameTaken"
 
-	// ReasonNoGatewayAPI means that parentRefs is set but the cluster has no Gateways or no
-	// HTTPRoutes.
+	// ReasonNoGatewayAPI means that parentRefs is set but the kind Gateway or HTTPRoute is not
+	// installed.
 	ReasonNoGatewayAPI = "NoGatewayAPI"
 
 	// ReasonNotAccepted means that a Gateway has not accepted the HTTPRoute yet, rejects it or does

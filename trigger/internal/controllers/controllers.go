@@ -45,7 +45,7 @@ type Images struct {
 }
 
 // httpRoute is the kind of the Gateway API that HTTPTriggers create, and gatewayKind the kind that
-// they reference. A cluster with a service mesh may have HTTPRoutes and no Gateways.
+// they reference. A cluster with a service mesh may have only the kind HTTPRoute.
 var (
 	httpRoute   = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "HTTPRoute"}
 	gatewayKind = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "Gateway"}
@@ -127,7 +127,7 @@ func Register(mgr manager.Manager, images Images, allNamespaces bool) error {
 			return err
 		}
 		if !hosts.GatewaysCached {
-			mgr.GetLogger().Info("cannot list Gateways, so the status of HTTPTriggers does not report missing ones")
+			mgr.GetLogger().Info("no permission to list Gateways: the status of HTTPTriggers does not report missing ones; restart after granting it")
 		}
 	}
 	routes := trigger.Reconciler[*v1alpha1.HTTPTrigger, gateway.Seen]{
@@ -195,7 +195,7 @@ func has(mapper meta.RESTMapper, kind schema.GroupVersionKind) (bool, error) {
 	return err == nil, err
 }
 
-// mayList reports whether RBAC allows to list the objects of a kind in all namespaces. It is called
+// mayList reports whether RBAC allows listing the objects of a kind in all namespaces. It is called
 // before the start, because an informer without this permission would prevent the start of all
 // reconcilers.
 func mayList(ctx context.Context, live client.Reader, kind schema.GroupVersionKind) (bool, error) {

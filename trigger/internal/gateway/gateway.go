@@ -32,8 +32,8 @@ type Kind struct {
 	Gateways bool
 
 	// GatewaysCached reports whether the cache contains the Gateways of all namespaces. If so, the
-	// status of a trigger names missing Gateways. The status of a route does not: some controllers
-	// leave the entry of a deleted Gateway in it.
+	// status of a trigger names missing Gateways. The status of a route is not sufficient for that,
+	// because some controllers do not remove the entry of a deleted Gateway.
 	GatewaysCached bool
 }
 
@@ -137,7 +137,7 @@ func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *functio
 	}
 	if len(seen.Missing) > 0 {
 		message := fmt.Sprintf(`spec.parentRefs: Gateway "%s" not found; create it or correct the reference`, strings.Join(seen.Missing, `", "`))
-		if pending != nil && len(seen.Missing) < len(t.Spec.ParentRefs) {
+		if pending != nil && !seen.Newest.IsZero() { // the others have a verdict
 			message += "; " + pending.Message
 		}
 		pending = &functionref.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: message}

@@ -86,7 +86,7 @@ func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *functionref.Problem {
 	if len(t.Spec.ParentRefs) > 0 && !k.Gateways {
 		return &functionref.Problem{
 			Reason: v1alpha1.ReasonNoGatewayAPI, Stalled: true,
-			Message: "spec.parentRefs: the Gateway API is not installed (the cluster has no HTTPRoutes)",
+			Message: "spec.parentRefs: the Gateway API is not installed (the cluster does not have the kinds Gateway and HTTPRoute)",
 		}
 	}
 	patterns := seen.Patterns[t.Namespace]

@@ -25,7 +25,7 @@ func settling(t *v1alpha1.HTTPTrigger, seen Seen) time.Duration {
 	var since time.Time
 	if len(t.Spec.ParentRefs) > 0 && seen.Route != nil && within(seen.Ingress, t) {
 		former, since = seen.Ingress, acceptedAt(seen.Route)
-		if seen.Newest.After(since) { // a Gateway of the same name, since deleted, has accepted it
+		if seen.Newest.After(since) { // a deleted Gateway with the same name accepted the route
 			since = seen.Newest
 		}
 	}
