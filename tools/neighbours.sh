@@ -15,9 +15,11 @@
 # More files of a neighbour are optional:
 #
 #   tests          the names of other tests to run, one per line
-#   packages       the packages of Debian whose programs it executes on the node, one per line
+#   packages       the programs that it executes on the node, one per line, each of the package of
+#                  Debian with its name
 #   cluster        environment variables of cluster up, such as NODES=2. The neighbour is then
-#                  tested on another cluster, which replaces the one of this checkout
+#                  tested on another cluster, which replaces the one of this checkout. With NODES=1
+#                  that cluster is like the default one
 #
 # make neighbours runs this script.
 set -euo pipefail
@@ -72,7 +74,7 @@ rm -f .cache/neighbours/*.row
 export GOWORK=off ROW=$root/.cache/neighbours/$name.seen VERSION='' MANIFESTS=''
 rm -f "$ROW"
 cd "test/neighbours/$name" || { echo "there is no neighbour $name; there are: $(ls test/neighbours | xargs)" >&2; exit 1; }
-if [ -e packages ] && ! dpkg-query --show $(cat packages) >/dev/null 2>&1; then
+if [ -e packages ] && [ "$(command -v $(cat packages) | wc -l)" != "$(wc -l <packages)" ]; then
   printf '\n==> installing %s from Debian\n' "$(paste -sd ' ' packages)"
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq
