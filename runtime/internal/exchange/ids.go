@@ -39,17 +39,16 @@ func (x *Exchange) identify(in http.Header) {
 	if x.newRequestID = !validRequestID(x.RequestID); x.newRequestID {
 		x.RequestID = x.TraceID()
 	}
+	x.sentID[0] = x.RequestID // now, because later a handler may be reading the response header
 }
 
-// sendRequestID adds the request ID to the header of a response, unless the handler has set one. It
-// omits an ID that the client knows, because it sent it, unless the response reports an error of
-// the server, which people look up in logs.
+// sendRequestID adds the request ID to the header of a response if the ID was generated or the
+// status is 5xx, unless the handler has set another one. Other clients have sent the ID themselves.
 func (x *Exchange) sendRequestID(out http.Header, status int) {
 	if !x.newRequestID && status < http.StatusInternalServerError {
 		return
 	}
 	if _, set := out[headerRequestID]; !set {
-		x.sentID[0] = x.RequestID
 		out[headerRequestID] = x.sentID[:]
 	}
 }

@@ -52,7 +52,7 @@ func (t *timeout) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A timer calls onTimeout of an exchange. Timers are reused, which saves two allocations per
 // request.
 type timer struct {
-	*time.Timer
+	timer    *time.Timer
 	exchange *Exchange
 }
 
@@ -61,17 +61,17 @@ var timers sync.Pool
 func startTimer(limit time.Duration, x *Exchange) *timer {
 	if t, ok := timers.Get().(*timer); ok {
 		t.exchange = x
-		t.Reset(limit)
+		t.timer.Reset(limit)
 		return t
 	}
 	t := &timer{exchange: x}
-	t.Timer = time.AfterFunc(limit, func() { t.exchange.onTimeout() })
+	t.timer = time.AfterFunc(limit, func() { t.exchange.onTimeout() })
 	return t
 }
 
 // stop stops the timer. A timer that has fired is not reused, because it may be calling onTimeout.
 func (t *timer) stop() {
-	if t.Stop() {
+	if t.timer.Stop() {
 		t.exchange = nil
 		timers.Put(t)
 	}

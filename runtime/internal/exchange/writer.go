@@ -13,8 +13,8 @@ import (
 )
 
 // writer is the response writer of handlers. It records the final status and counts the bytes
-// of the body. It adds the IDs of the request to the header and, while the server drains,
-// Connection: close. It changes nothing else.
+// of the body. It adds the request ID to the header of some responses (see sendRequestID) and,
+// while the server drains, Connection: close. It changes nothing else.
 //
 // When the exchange is settled, all calls fail, because the server may already use its own
 // writer for another request.

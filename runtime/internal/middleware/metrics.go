@@ -23,29 +23,26 @@ var methods = [...]string{
 	http.MethodHead, http.MethodOptions, http.MethodConnect, http.MethodTrace, other,
 }
 
-// maxStatus exceeds all known statuses. Higher ones have the label value other.
-const maxStatus = 600
-
-// codes contains the values of the label code, indexed by status.
-var codes = func() (all [maxStatus]string) {
-	for status := range all {
-		all[status] = other
+// codes contains the values of the label code. The first one represents all statuses without a
+// text in net/http. codeIndexes contains the index of each status in codes.
+var codes, codeIndexes = func() (codes []string, indexes [600]int) {
+	codes = []string{other}
+	for status := range indexes {
 		if http.StatusText(status) != "" {
-			all[status] = strconv.Itoa(status)
+			indexes[status] = len(codes)
+			codes = append(codes, strconv.Itoa(status))
 		}
 	}
-	return all
+	return codes, indexes
 }()
 
-// statusIndex returns the index of a status in codes.
-func statusIndex(status int) int {
-	if status >= maxStatus {
+// codeIndex returns the index of a status in codes.
+func codeIndex(status int) int {
+	if status >= len(codeIndexes) {
 		return 0
 	}
-	return status
+	return codeIndexes[status]
 }
-
-func codeOf(status int) string { return codes[statusIndex(status)] }
 
 // HTTPMetrics are the metrics of the requests of a server.
 type HTTPMetrics struct {
@@ -59,11 +56,11 @@ type HTTPMetrics struct {
 	duration     *prometheus.HistogramVec
 	requestSize  *prometheus.HistogramVec
 	responseSize *prometheus.HistogramVec
-	histograms   [len(methods)][maxStatus]atomic.Pointer[histograms]
+	histograms   [len(methods)][]atomic.Pointer[histograms] // by method and code; nil before the first request
 }
 
-// histograms are those of one method and status that each request observes. They are kept because a
-// look-up by labels takes about as long as an observation.
+// histograms are the histograms of one method and code. They are cached because a look-up by labels
+// takes about as long as an observation.
 type histograms struct{ duration, responseSize prometheus.Observer }
 
 // NewHTTPMetrics returns metrics that are registered in reg. It panics if they are already
@@ -86,6 +83,9 @@ func NewHTTPMetrics(reg prometheus.Registerer, running, overdue func() int64) *H
 		}, requestLabels),
 		requestSize:  sizes("http_server_request_body_size_bytes", "Bytes of the request body that the handler read. Requests of which it read none are not counted."),
 		responseSize: sizes("http_server_response_body_size_bytes", "Bytes of the response body that the handler wrote."),
+	}
+	for method := range m.histograms {
+		m.histograms[method] = make([]atomic.Pointer[histograms], len(codes))
 	}
 	reg.MustRegister(m.Panics, m.timeouts, m.rejected, m.mismatches, m.duration, m.requestSize, m.responseSize, m,
 		gauge("http_server_active_requests", "Requests being served.", running),
@@ -113,12 +113,12 @@ func sizes(name, help string) *prometheus.HistogramVec {
 
 // Observe records x.
 func (m *HTTPMetrics) Observe(x *exchange.Exchange) {
-	method, status := methodIndex(x.Method), statusIndex(x.Status())
+	method, code := methodIndex(x.Method), codeIndex(x.Status())
 	m.requests[method].Add(1)
-	h := m.histograms[method][status].Load()
+	h := m.histograms[method][code].Load()
 	if h == nil {
-		h = &histograms{m.duration.WithLabelValues(methods[method], codes[status]), m.responseSize.WithLabelValues(methods[method], codes[status])}
-		m.histograms[method][status].Store(h)
+		h = &histograms{m.duration.WithLabelValues(methods[method], codes[code]), m.responseSize.WithLabelValues(methods[method], codes[code])}
+		m.histograms[method][code].Store(h)
 	}
 	seconds := x.Duration().Seconds()
 	if x.Sampled() {
@@ -128,7 +128,7 @@ func (m *HTTPMetrics) Observe(x *exchange.Exchange) {
 		h.duration.Observe(seconds)
 	}
 	if n := x.RequestBytes(); n > 0 {
-		m.requestSize.WithLabelValues(methods[method], codes[status]).Observe(float64(n))
+		m.requestSize.WithLabelValues(methods[method], codes[code]).Observe(float64(n))
 	}
 	h.responseSize.Observe(float64(x.Bytes()))
 	switch x.ErrorType {

@@ -28,7 +28,7 @@ func NewUnreadable(reg prometheus.Registerer, logger *zap.Logger) *Unreadable {
 		Help: "HTTP/1 requests rejected because their header is too long (431) or malformed (400).",
 	}, []string{"code"})
 	for _, status := range []int{http.StatusRequestHeaderFieldsTooLarge, http.StatusBadRequest} {
-		u.total.WithLabelValues(codeOf(status)) // exported as 0 instead of missing
+		u.total.WithLabelValues(codes[codeIndex(status)]) // exported as 0 instead of missing
 	}
 	reg.MustRegister(u.total)
 	return u
@@ -36,7 +36,7 @@ func NewUnreadable(reg prometheus.Registerer, logger *zap.Logger) *Unreadable {
 
 // Observe counts and logs one request, given the status of its response.
 func (u *Unreadable) Observe(status int, peer net.Addr) {
-	u.total.WithLabelValues(codeOf(status)).Inc()
+	u.total.WithLabelValues(codes[codeIndex(status)]).Inc()
 	if u.sampling.Keep(time.Now()) {
 		u.logger.Warn("invalid request header",
 			zap.Int("http.response.status_code", status), zap.String("reason", http.StatusText(status)),

@@ -124,7 +124,8 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 }
 
 // refusalHeader is what net/http writes between the status and the text of the response to a
-// request that it cannot parse. Responses of handlers also contain the IDs of the request.
+// request that it cannot parse. Responses of handlers also contain a Date, unless the handler
+// suppresses it.
 const refusalHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // refusal returns the status if p is the response to a request that the server cannot parse,
