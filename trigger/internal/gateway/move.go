@@ -13,8 +13,8 @@ import (
 )
 
 // settle is the time for which the former object of a trigger is kept after the new one was created
-// or accepted, or its Gateway was created. Controllers write the status before their proxies are configured, and delay the
-// configuration if there are many changes.
+// or accepted, or its Gateway was created. Controllers write the status before their proxies are
+// configured, and delay the configuration if there are many changes.
 const settle = 15 * time.Second
 
 // settling returns the time for which the former object of a trigger is still kept: its Ingress if
