@@ -78,9 +78,9 @@ type Config struct {
 	LogLevel    zapcore.Level
 	LogSampling Sampling
 
-	// DrainDelay is how long requests are still served after the shutdown has begun. In this
-	// time, /readyz reports draining, so that clients stop sending requests. DrainTimeout is
-	// how long running requests may then take to finish. After that, their connections are
+	// DrainDelay is how long requests are still served after the shutdown has begun. In its
+	// second half, /readyz reports draining, so that clients stop sending requests. DrainTimeout
+	// is how long running requests may then take to finish. After that, their connections are
 	// closed. A hijacked connection counts as running until its handler returns, even if
 	// goroutines of the handler still use it. 0 is no delay, and no time to finish.
 	DrainDelay, DrainTimeout time.Duration

@@ -38,15 +38,22 @@ var errInterrupted = errors.New("interrupted")
 // [exchange.Server]). Idle connections stay open, because their clients may be sending a
 // request at that moment. That is why [http.Server.SetKeepAlivesEnabled], which closes them, is
 // not used.
+//
+// Readiness ends in the middle of the delay. Kubernetes sends a pod that is being deleted no
+// requests, unless no other pod is ready: then it sends them to pods that are being deleted and
+// still ready (KEP-1669). So the only pod of a function serves while its successor starts. The
+// second half of the delay is for pods that are shut down without being deleted, as on a node that
+// is shut down: they receive requests until they are not ready.
 func (s *server) drain(cause error) error {
 	s.requests.Draining.Store(true)
-	s.readiness.set("draining")
 	delay := s.config.DrainDelay
 	if errors.Is(cause, errInterrupted) {
 		delay = 0
 	}
 	s.logger.Info("draining", zap.Duration("delay", delay), zap.Duration("timeout", s.config.DrainTimeout))
-	time.Sleep(delay)
+	time.Sleep(delay / 2)
+	s.readiness.set("draining")
+	time.Sleep(delay - delay/2)
 
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()

@@ -92,11 +92,12 @@ func TestDrainingWithoutRequest(t *testing.T) {
 	}
 }
 
-// During the delay, the function is not ready, but serves requests on old and new connections.
-// Each response asks the client to open a new connection.
+// During the delay, the function serves requests on old and new connections. Each response asks the
+// client to open a new connection. The function is ready in the first half of the delay, so that
+// Kubernetes sends it requests if there is no other pod.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
-	f := start(t, func(c *runtime.Config) { c.DrainDelay = 3 * time.Second }, answer)
+	f := start(t, func(c *runtime.Config) { c.DrainDelay = 8 * time.Second }, answer)
 	old := dial(t, f.addr)
 	reader := bufio.NewReader(old)
 	if closing := ask(t, old, reader); closing {
@@ -104,6 +105,10 @@ func TestDrainDelay(t *testing.T) {
 	}
 
 	f.stop()
+	f.drains()
+	if status := f.ready(); status != http.StatusOK {
+		t.Errorf("/readyz: got %d at the beginning of the drain, want 200", status)
+	}
 	waitFor(t, "readiness to go", func() bool { return f.ready() == http.StatusServiceUnavailable })
 	if status, _ := get(t, f.admin+"/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz: got %d while draining, want 200", status)

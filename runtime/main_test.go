@@ -494,7 +494,14 @@ func TestMainEndsWithABlockedLog(t *testing.T) {
 	t.Parallel()
 	p := withBlockedLog(t, "DRAIN_DELAY=1h")
 	p.signal(syscall.SIGTERM)
-	waitFor(t, "the drain", func() bool { _, body := p.ready(); return body == "draining\n" })
+	waitFor(t, "the drain", func() bool {
+		resp, err := http.Get(p.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shut(resp.Body)
+		return resp.Close
+	})
 	p.signal(syscall.SIGTERM)
 	p.exits(1)
 }

@@ -22,7 +22,7 @@ import (
 
 // Serve serves fn with the configuration c until ctx ends. Then it drains:
 //
-//  1. /readyz reports draining, and requests are still served for c.DrainDelay.
+//  1. Requests are still served for c.DrainDelay. In its second half, /readyz reports draining.
 //  2. The listener is closed, and running requests have c.DrainTimeout to finish.
 //  3. The connections of the remaining requests are closed.
 //
