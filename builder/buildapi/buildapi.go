@@ -101,8 +101,9 @@ func NamesFile(value string) bool {
 	})
 }
 
-// Event is one line of the response to an Order. The first event contains only the Key. The last
-// one contains the Report or is Dropped.
+// Event is one line of the response to an Order. The first event contains only the Key, and the next
+// one says whether the build is Waiting or has Begun. The last one contains the Report or is
+// Dropped. For a source that was built before, the event with the Report follows the first one.
 type Event struct {
 	// Key identifies the binary. It depends on the source, the namespace, and everything else that
 	// determines the content of the binary.
@@ -110,6 +111,9 @@ type Event struct {
 
 	// Waiting means that the build is queued. The next event follows when it starts or is dropped.
 	Waiting bool `json:"waiting,omitempty"`
+
+	// Begun means that the build has started. Releases before 0.2 do not set it.
+	Begun bool `json:"begun,omitempty"`
 
 	// Dropped means that the build was removed from the queue because too many builds are waiting.
 	// Client.Build returns ErrBusy for it.

@@ -3,6 +3,7 @@ package buildservice
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -32,6 +33,9 @@ const (
 
 	// resultHeader contains the result of a binary in responses to other replicas.
 	resultHeader = "Goless-Record"
+
+	// compilingHeader is set in responses that have no binary because it is being compiled.
+	compilingHeader = "Goless-Compiling"
 )
 
 // equal compares tokens in constant time.
@@ -58,9 +62,9 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), preferredWait(r))
 	defer cancel()
-	file, found := s.await(ctx, key, !byPeer)
+	file, found, compiling := s.await(ctx, key, !byPeer)
 	if file == nil {
-		s.explain(w, key)
+		s.explain(w, key, compiling)
 		return
 	}
 	defer file.Close() //nolint:errcheck // it was only read
@@ -99,14 +103,15 @@ func preferredWait(r *http.Request) time.Duration {
 
 // await returns the binary for key as soon as it is stored. It returns nil if ctx ends first or the
 // source does not compile. It keeps a build that it waits for from being cancelled. With askPeers,
-// it asks the other replicas for binaries that are not being built here.
-func (s *Service) await(ctx context.Context, key string, askPeers bool) (*reader, result) {
+// it asks the other replicas for binaries that are not being built here, and reports whether one of
+// them is compiling.
+func (s *Service) await(ctx context.Context, key string, askPeers bool) (file *reader, found result, compiling bool) {
 	var fetched <-chan singleflight.Result // nil while no replica is asked
 	for {
 		changed := s.changed.wait()
 		file, found, known := s.store.open(key)
 		if known || ctx.Err() != nil {
-			return file, found
+			return file, found, compiling
 		}
 		if id, running := s.builds.join(key); running != nil {
 			select {
@@ -121,26 +126,31 @@ func (s *Service) await(ctx context.Context, key string, askPeers bool) (*reader
 		}
 		select {
 		case <-changed:
-		case <-fetched:
-			fetched = nil
+		case asked := <-fetched:
+			fetched, compiling = nil, errors.Is(asked.Err, errCompiling)
 		case <-ctx.Done():
 		}
 	}
 }
 
-// explain responds to a request for a binary that is not available.
-func (s *Service) explain(w http.ResponseWriter, key string) {
-	if s.ended() {
+// errCompiling means that another replica compiles the source.
+var errCompiling = errors.New("still compiling")
+
+// explain responds to a request for a binary that is not available. A pod that receives 404 exits
+// after some time (see the launcher), and one that receives 503 keeps waiting. compiling reports
+// whether another replica compiles the source.
+func (s *Service) explain(w http.ResponseWriter, key string, compiling bool) {
+	switch known, stored := s.store.find(key); {
+	case s.ended():
 		retryLater(w, http.StatusServiceUnavailable, errEnding.Error())
-		return
+	case compiling, s.builds.has(key):
+		w.Header().Set(compilingHeader, "true")
+		retryLater(w, http.StatusServiceUnavailable, errCompiling.Error())
+	case stored && !known.built():
+		http.Error(w, string(builder.CompileFailed)+": the source does not compile, see the status of the Function", http.StatusNotFound)
+	default:
+		http.Error(w, "binary not found; the operator sends the source again", http.StatusNotFound)
 	}
-	message := "binary not found; the operator sends the source again"
-	if s.builds.has(key) {
-		message = "still compiling"
-	} else if known, ok := s.store.find(key); ok && !known.built() {
-		message = string(builder.CompileFailed) + ": the source does not compile, see the status of the Function"
-	}
-	http.Error(w, message, http.StatusNotFound)
 }
 
 // transferGrace is added to the time that a transfer takes at minRate. Tests change it.

@@ -83,9 +83,9 @@ func (s *Service) buildHere(ctx context.Context, key string, o buildapi.Order, n
 	for {
 		select {
 		case <-begun:
-			if begun = nil; !wait.Stop() { // the client has received a Waiting event
-				notify(buildapi.Event{Key: key})
-			}
+			begun = nil
+			wait.Stop()
+			notify(buildapi.Event{Key: key, Begun: true})
 		case <-wait.C:
 			notify(buildapi.Event{Key: key, Waiting: true})
 		case <-started.done:

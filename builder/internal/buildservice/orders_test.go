@@ -238,7 +238,7 @@ func TestWaitingIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []buildapi.Event{{Key: last.Key}, {Key: last.Key, Waiting: true}, {Key: last.Key}, {Key: last.Key, Report: last.Report}}
+	want := []buildapi.Event{{Key: last.Key}, {Key: last.Key, Waiting: true}, {Key: last.Key, Begun: true}, {Key: last.Key, Report: last.Report}}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("events: -want +got\n%s", diff)
 	}

@@ -41,14 +41,16 @@ const (
 	// acceptTimeout is how long a replica may take to accept an order.
 	acceptTimeout = 3 * time.Second
 
-	// peerWait is how long another replica is asked to wait for a binary. peerPause is the delay
-	// before a retry after no replica has sent it.
-	peerWait  = 30 * time.Second
+	// peerPause is the delay before other replicas are asked again after none has sent a binary.
 	peerPause = time.Second
 
 	// maxReceiving limits the binaries that are received from other replicas concurrently.
 	maxReceiving = 4
 )
+
+// peerWait is how long another replica is asked to wait for a binary. It is shorter than the requests
+// of pods, so that they learn whether that replica compiles. Tests change it.
+var peerWait = 20 * time.Second
 
 // Lookup returns a function for Config.Replicas that resolves the name of a headless Service. It
 // recognizes this replica by the IP addresses of the local network interfaces.
@@ -230,6 +232,9 @@ func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	if response.StatusCode != http.StatusOK {
 		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection is reused
+		if response.Header.Get(compilingHeader) != "" {
+			return fmt.Errorf("%s: %w", address, errCompiling)
+		}
 		return fmt.Errorf("%s returned %s", address, response.Status)
 	}
 	known, err := resultOf(response.Header.Get(resultHeader))

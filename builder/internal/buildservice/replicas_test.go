@@ -151,10 +151,41 @@ func TestReplicasPassEventsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 4 || !told[1].Waiting || told[2].Waiting {
+	if len(told) != 4 || !told[1].Waiting || !told[2].Begun {
 		t.Errorf("events: %+v, want those of a queued build", told)
 	}
 	building(t, replicas, 0)
+}
+
+// TestCompiling requests a binary while its source is compiled, from the replica that compiles it and
+// from the other one. Pods that receive 404 exit after 45 seconds, and others keep waiting.
+func TestCompiling(t *testing.T) {
+	defer func(before time.Duration) { peerWait = before }(peerWait)
+	peerWait = time.Second
+	var c cluster
+	replicas, o := c.newReplicas(t, 2)
+	slots := hold(t, replicas[0].queue, replicas[0].config.Parallel)
+	last, err := replicas[1].client.Build(t.Context(), o, func(e buildapi.Event) {
+		if !e.Waiting {
+			return
+		}
+		for _, r := range replicas {
+			got := r.fetch(t, e.Key, 4)
+			if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || !strings.Contains(string(got.body), "still compiling") {
+				t.Errorf("fetching the binary: %d, %v, %s, want 503", got.status, got.header, got.body)
+			}
+		}
+		for _, slot := range slots {
+			replicas[0].queue.leave(slot)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range replicas {
+		r.binary(t, last.Key)
+		r.missing(t, "unknown", "not found")
+	}
 }
 
 // TestReplicaCancels cancels a forwarded order, which cancels the build.
