@@ -51,9 +51,6 @@ func TestForeignObjects(t *testing.T) {
 		if err := operator.Patch(t.Context(), object, adopt, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("adopting %T: %v", object, err)
 		}
-		if _, isDeployment := object.(*appsv1.Deployment); isDeployment {
-			continue // RBAC does not allow deletion
-		}
 		if err := operator.Delete(t.Context(), object, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("deleting %T: %v", object, err)
 		}
@@ -72,6 +69,44 @@ func TestForeignObjects(t *testing.T) {
 		change(&changed.Spec)
 		if err := operator.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("a Service with another %s: %v", name, err)
+		}
+	}
+}
+
+// The operator can delete a Deployment that awaits its first build and has no ready replicas, and no
+// other one. It cannot mark a Deployment that exists.
+func TestDeletingDeployments(t *testing.T) {
+	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
+	for name, test := range map[string]struct {
+		marked  bool
+		ready   int32
+		allowed bool
+	}{
+		"awaits":       {true, 0, true},
+		"awaits-ready": {true, 1, false},
+		"built":        {false, 0, false},
+	} {
+		fn := sampleFunction(namespace)
+		fn.Name = name
+		want := desired.Deployment(fn, installed, "", nil)
+		if test.marked {
+			desired.AwaitBuild(want)
+		}
+		d := convert(t, want, &appsv1.Deployment{})
+		if err := operator.Create(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: test.ready}
+		if err := cluster.Status().Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		mark := client.MergeFrom(d.DeepCopy())
+		d.Labels["goless.io/awaits-build"] = "true"
+		if err := operator.Patch(t.Context(), d, mark, client.DryRunAll); (err == nil) != test.marked || err != nil && !rejectedByPolicy(err) {
+			t.Errorf("marking %s: %v", name, err)
+		}
+		if err := operator.Delete(t.Context(), d, client.DryRunAll); (err == nil) != test.allowed || err != nil && !rejectedByPolicy(err) {
+			t.Errorf("deleting %s: %v", name, err)
 		}
 	}
 }

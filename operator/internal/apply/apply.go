@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -97,6 +98,15 @@ func (a *Applier) deployment(ctx context.Context, fn *v1beta1.Function, seen *ob
 	outcome.add(err)
 	if p.Deployment == nil || p.DeploymentDelay > 0 || err != nil {
 		return false
+	}
+	if p.AwaitsBuild && seen.Deployment.UID == "" {
+		found, created, err := a.createOrFind(ctx, p.Deployment, seen.Deployment)
+		if created {
+			a.Metrics.RolledOut()
+		}
+		outcome.Deployment, outcome.ForeignDeployment = own(fn, found.(*appsv1.Deployment)), foreign(fn, found.(*appsv1.Deployment))
+		outcome.add(err)
+		return created
 	}
 	applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, seen.ExtractDeployment)
 	if err == nil && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {

@@ -27,6 +27,10 @@ type Answer struct {
 	// Binary is the binary that pods run. It is nil until the build succeeds.
 	Binary *desired.Binary
 
+	// Expected is the binary that the build produces if it succeeds. It is nil until the build has
+	// begun, and for a source that was built before.
+	Expected *desired.Binary
+
 	// Report is the result of the build, in the format of a builder's termination message. It is
 	// empty until the build ends.
 	Report []byte

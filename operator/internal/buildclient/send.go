@@ -116,6 +116,9 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		if event.Waiting {
 			answer.Waiting = sent
 		}
+		if event.Begun {
+			answer.Expected = connection.binary(event.Key)
+		}
 		o.set(ctx, fn, known, answer)
 	})
 	if err != nil {

@@ -78,7 +78,8 @@ func (c *Classes) enqueueAdmitted(ctx context.Context, before, w stagedRollout) 
 	return nil
 }
 
-// members returns the functions of a class that have Deployments, sorted by name.
+// members returns the functions of a class that have Deployments, sorted by name. It omits those
+// whose first binary is still being compiled.
 func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]member, error) {
 	var functions v1beta1.FunctionList
 	var deployments appsv1.DeploymentList
@@ -100,8 +101,8 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 			return nil, err
 		}
 		d := deployed[fn.UID]
-		if !has || d == nil {
-			continue
+		if !has || d == nil || desired.AwaitsBuild(d) {
+			continue // a new function must not delay others
 		}
 		members = append(members, member{
 			name:    client.ObjectKeyFromObject(&fn),

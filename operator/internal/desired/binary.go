@@ -1,6 +1,7 @@
 package desired
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"goless.io/operator/api/v1beta1"
@@ -18,7 +19,7 @@ const (
 	publicKeyName  = "FUNCTION_BINARY_PUBLIC_KEY"
 )
 
-// Binary is a program that the build service has compiled.
+// Binary is a program that the build service has compiled or is compiling.
 type Binary struct {
 	// Service is the URL of the build service.
 	Service string
@@ -67,6 +68,15 @@ func BinaryIn(d *appsv1ac.DeploymentApplyConfiguration) *Binary {
 	}
 	return &b
 }
+
+// AwaitBuild marks a Deployment whose binary is still being compiled, and returns it.
+func AwaitBuild(d *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
+	return d.WithLabels(map[string]string{awaitsBuildLabel: "true"})
+}
+
+// AwaitsBuild reports whether a Deployment of the cluster has the mark of AwaitBuild. The mark may
+// remain after the build, when the pods already serve.
+func AwaitsBuild(d *appsv1.Deployment) bool { return d.Labels[awaitsBuildLabel] != "" }
 
 func strategyOf(binary *Binary) v1beta1.BuildStrategy {
 	if binary == nil {

@@ -45,6 +45,10 @@ const (
 	// without a class.
 	ClassLabel = "goless.io/class"
 
+	// awaitsBuildLabel marks a Deployment that was created while its binary was being compiled. The
+	// access policy allows the operator to delete such a Deployment if none of its pods is ready.
+	awaitsBuildLabel = "goless.io/awaits-build"
+
 	// sourceAnnotation contains, on pods, the full SHA-256 hash of the source. A revision is so
 	// short that an attacker could find two sources with the same one.
 	sourceAnnotation = "goless.io/source"

@@ -38,8 +38,8 @@ func replies(t *testing.T, reply buildtest.Reply) {
 	service.Set(t, func(buildapi.Order) buildtest.Reply { return reply })
 }
 
-// The order is sent at once. The Deployment is created when the binary is built.
-func TestSharedCompilesFirst(t *testing.T) {
+// The order is sent at once, and the Deployment is created while the source compiles.
+func TestSharedStartsWhileItCompiles(t *testing.T) {
 	hold := make(chan struct{})
 	replies(t, buildtest.Reply{Hold: hold, Report: buildtest.Built})
 	fn := create(t, "first", shared)
@@ -50,11 +50,12 @@ func TestSharedCompilesFirst(t *testing.T) {
 		t.Errorf("message of Ready: %q", ready.Message)
 	}
 	eventually(t, "order received", func() bool { return len(service.Orders(fn.Namespace)) == 1 })
-	if exists(t, fn, fn.Name, &appsv1.Deployment{}) {
-		t.Error("the Deployment exists before the binary is built")
-	}
+	early := await(t, fn, fn.Name, &appsv1.Deployment{}, awaitsBuild)
 	close(hold)
-	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return ownedByApply(d) && !awaitsBuild(d) })
+	if deployment.UID != early.UID || deployment.Generation != early.Generation {
+		t.Error("the build has changed the Deployment")
+	}
 	pod := deployment.Spec.Template.Spec
 	if len(pod.InitContainers)+len(pod.Volumes) > 0 || len(pod.Containers) != 1 {
 		t.Errorf("unexpected pod %+v", pod)
@@ -75,6 +76,45 @@ func TestSharedCompilesFirst(t *testing.T) {
 		t.Errorf("%d orders, want 1", n)
 	}
 }
+
+// The Deployment of a first source that does not compile is deleted, and is not created again. So
+// is one whose source changes before it has compiled.
+func TestSharedFirstBuildFails(t *testing.T) {
+	hold := make(chan struct{})
+	service.Set(t, func(o buildapi.Order) buildtest.Reply {
+		switch {
+		case strings.Contains(o.Source, "// works"):
+			return buildtest.Reply{Report: buildtest.Built}
+		case strings.Contains(o.Source, "// waits"):
+			return buildtest.Reply{Hold: make(chan struct{})}
+		}
+		return buildtest.Reply{Hold: hold, Report: `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"message":"undefined: x"}]}`}
+	})
+	fn := create(t, "first", shared)
+	early := await(t, fn, fn.Name, &appsv1.Deployment{}, awaitsBuild)
+	close(hold)
+	awaitReady(t, fn, v1beta1.ReasonCompileFailed)
+	eventually(t, "Deployment deleted", func() bool { return !exists(t, fn, fn.Name, &appsv1.Deployment{}) })
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
+	awaitReady(t, fn, v1beta1.ReasonCompileFailed)
+	if exists(t, fn, fn.Name, &appsv1.Deployment{}) {
+		t.Error("the Deployment was created again")
+	}
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function += "// waits\n" })
+	second := await(t, fn, fn.Name, &appsv1.Deployment{}, awaitsBuild)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function += "// works\n" })
+	third := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return !awaitsBuild(d) })
+	if early.UID == second.UID {
+		t.Error("the Deployment was not deleted when its source failed to compile")
+	}
+	if desired.RevisionOf(&third.Spec.Template) != desired.LatestRevision(get(t, fn)) {
+		t.Errorf("the Deployment has the labels %v", third.Spec.Template.Labels)
+	}
+	serve(t, fn)
+}
+
+// awaitsBuild reports whether a Deployment was created before its binary was compiled.
+func awaitsBuild(d *appsv1.Deployment) bool { return d.Labels["goless.io/awaits-build"] != "" }
 
 // No order is left when a Function is deleted, at any time, or when its source changes.
 func TestSharedNothingIsLeft(t *testing.T) {

@@ -1,9 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/buildclient"
@@ -45,6 +48,44 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 		return has, &BuildService{Running: true}
 	}
 	return has, &BuildService{Answer: buildclient.Answer{Report: answer.Report}, Running: true}
+}
+
+// firstDeployment returns the Deployment of a Function that has no pods, or only pods that wait for
+// their first binary. Pods start while the source compiles, and fetch the binary when it is ready.
+// The Deployment is deleted if the build fails, if the source changes before, or if the function is
+// stopped. has is the binary that the pods wait for; nil if there are none, or if they wait for
+// that of a former source.
+//
+// An update waits for the build instead: the pods that serve are not affected by it, and nothing is
+// gained by a rollout that may fail.
+func (p *planner) firstDeployment(fn *v1beta1.Function, has *desired.Binary) (*appsv1ac.DeploymentApplyConfiguration, *BuildService) {
+	answer := p.order(fn)
+	state, expected := &BuildService{Answer: answer}, cmp.Or(answer.Expected, has)
+	switch exists := p.seen.OwnedFields != nil; {
+	case answer.Binary != nil:
+		return desired.Deployment(fn, p.settings, p.values, answer.Binary), state
+	case exists && has == nil, len(answer.Report) > 0, fn.Stopped():
+		p.deleteOwn(fn, p.seen.Deployment)
+		return nil, state
+	case expected != nil:
+		p.AwaitsBuild = true
+		return desired.AwaitBuild(desired.Deployment(fn, p.settings, p.values, expected)), state
+	}
+	return nil, state
+}
+
+// awaitsBuild reports whether all pods of the Deployment wait for their first binary, so that
+// nothing is lost if the Deployment is deleted.
+func (p *planner) awaitsBuild() bool {
+	d := p.seen.Deployment
+	return p.seen.OwnedFields != nil && desired.AwaitsBuild(d) && d.Status.ReadyReplicas == 0 &&
+		workload.Progressing(d).Reason != workload.NewReplicaSetAvailable &&
+		!slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.Ready(&pod) })
+}
+
+// failedBefore reports whether the status contains that the build of a Function's source failed.
+func failedBefore(fn *v1beta1.Function) bool {
+	return fn.Status.LatestRevision == desired.LatestRevision(fn) && meta.IsStatusConditionFalse(fn.Status.Conditions, v1beta1.ConditionBuilt)
 }
 
 // buildInStatus reports whether the status contains the build of a Function's source, or the reason

@@ -18,6 +18,8 @@ import (
 // compile. The Deployment has one of these pod templates:
 //   - the current one, for a Function that has been built and whose spec has not changed
 //   - the current one, while the build service has not compiled the source
+//   - a new one, with the binary that the build service is going to compile, if there are no pods
+//     that could serve in the meantime
 //   - a new one, in which each pod compiles the source
 //   - a new one, with the binary of the build service
 func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *BuildService) {
@@ -29,6 +31,8 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 		return kept, nil
 	case kept == nil && desired.Strategy(fn, p.settings) == v1beta1.BuildInPod:
 		return compiling, nil
+	case p.awaitsBuild() || p.seen.OwnedFields == nil && len(p.seen.RevisionsInUse) == 0 && !failedBefore(fn):
+		return p.firstDeployment(fn, has)
 	}
 	binary, said := p.binary(fn, has)
 	switch {

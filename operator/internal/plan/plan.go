@@ -56,6 +56,10 @@ type Plan struct {
 	// store.
 	Source *v1beta1.Function
 
+	// AwaitsBuild reports whether the binary of the Deployment is still being compiled. Such a
+	// Deployment is created, and a Deployment that exists but is not in the Snapshot is not changed.
+	AwaitsBuild bool
+
 	// Scale is the number of replicas to set on the Deployment before it is applied; it is not part
 	// of the applied fields. It is nil if the number does not change.
 	Scale *int32
@@ -97,6 +101,9 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	p.AutoscalerConflict = autoscalerConflict(fn, seen.ForeignAutoscalers)
 	p.Diagnostics, p.Omitted = seen.Verdict.Diagnostics()
 	if p.Problem != nil {
+		if p.awaitsBuild() {
+			p.deleteOwn(fn, p.seen.Deployment)
+		}
 		p.orderForReplicaSets(fn)
 		return p.Plan
 	}
@@ -164,6 +171,10 @@ func (p *planner) networkPolicy(fn *v1beta1.Function) {
 // the pods keep running and can be scaled, and the Service is kept.
 func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 	if p.seen.OwnedFields == nil {
+		return
+	}
+	if p.awaitsBuild() {
+		p.deleteOwn(fn, p.seen.Deployment)
 		return
 	}
 	p.Service = desired.Service(fn)

@@ -82,6 +82,15 @@ func (s *scene) deployed(with *desired.Binary, ready int32) *scene {
 	return s
 }
 
+// awaiting adds a Deployment whose pods wait for the build of the Function's source.
+func (s *scene) awaiting(expected *desired.Binary) *scene {
+	s.Helper()
+	s.deployed(expected, 0)
+	s.seen.Deployment.Labels["goless.io/awaits-build"] = "true"
+	desired.AwaitBuild(s.seen.OwnedFields)
+	return s
+}
+
 // serving adds a Deployment like deployed, and reports its revision as ready in the status.
 func (s *scene) serving(with *desired.Binary, ready int32) *scene {
 	s.Helper()

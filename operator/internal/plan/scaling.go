@@ -76,7 +76,7 @@ func (p *planner) scaling(fn *v1beta1.Function) {
 	}
 	if others || !desired.NeedsAutoscaler(fn) {
 		p.deleteOwn(fn, p.seen.Autoscaler)
-	} else if p.Deployment != nil {
+	} else if p.Deployment != nil && !p.AwaitsBuild {
 		p.Autoscaler = desired.Autoscaler(fn, p.settings)
 	}
 	if p.Deployment != nil && p.seen.OwnedFields != nil && !desired.OwnsReplicas(p.Deployment) {
@@ -116,7 +116,7 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 	if owned || within != now {
 		p.Scale = &within
 	}
-	if least == 0 && changes {
+	if least == 0 && changes && !p.awaitsBuild() {
 		p.DeploymentDelay = p.starting()
 		// The function may be woken or fall asleep concurrently.
 		p.Deployment.WithResourceVersion(live.ResourceVersion)

@@ -32,6 +32,14 @@ func TestOfShared(t *testing.T) {
 		"First":        {waits, status.Seen{}, "Building", "SourceValid Reconciling", "waiting for the build service to compile", ""},
 		"FirstTrouble": {gone, status.Seen{}, "Building", "SourceValid Reconciling", "been unavailable since noon: refused", ""},
 		"FirstQueued":  {queued, status.Seen{}, "Building", "SourceValid Reconciling", "waiting since 2030-01-02T03:04:05Z in the queue of the build service", ""},
+		"FirstWaits": { // its launcher waits for the build service
+			waits, seen(deployment(1, 0, latest), nil, runs(sharedPod(latest))),
+			"Building", "SourceValid Reconciling", "waiting for the build service to compile", "",
+		},
+		"FirstFailsLate": { // the Deployment is not deleted yet
+			reports(failed), seen(deployment(1, 0, latest), nil, runs(sharedPod(latest))),
+			"CompileFailed", "SourceValid Stalled", "handler.go:7:2: undefined: x", "",
+		},
 		"FirstFails": {
 			reports(failed),
 			status.Seen{},

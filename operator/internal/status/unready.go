@@ -10,6 +10,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
@@ -148,20 +150,47 @@ func (v *view) waitsForFiles(pod *corev1.Pod) string {
 
 // slow reports whether a container has run for longer than SlowStart without being ready.
 func (v *view) slow(c *corev1.ContainerStatus) bool {
-	return !c.Ready && c.State.Running != nil && v.seen.Snapshot.Time.Sub(c.State.Running.StartedAt.Time) >= SlowStart
+	return !c.Ready && c.State.Running != nil && v.untilSlow(c) <= 0
 }
 
-// UntilSlow returns the time after which a starting replica becomes a PodProblem unless it is
-// ready; 0 if no replica is starting.
+// untilSlow returns the time after which a running container is slow unless it is ready. The time
+// in which a container waits for the build of its binary does not count.
+func (v *view) untilSlow(c *corev1.ContainerStatus) time.Duration {
+	now, started := v.seen.Snapshot.Time, c.State.Running.StartedAt.Time
+	if end := v.buildEnd(); end.After(started) {
+		started = end
+	}
+	return SlowStart - now.Sub(started)
+}
+
+// buildEnd returns when the build service finished the build of the latest revision, according to
+// the status; the current time if the status contains that it is compiling, and zero if the time is
+// unknown.
+func (v *view) buildEnd() time.Time {
+	built := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
+	switch {
+	case v.seen.Plan.BuildService == nil || built == nil:
+	case built.Reason == v1beta1.ReasonBuilding:
+		return v.seen.Snapshot.Time
+	case built.Status == metav1.ConditionTrue:
+		return built.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// UntilSlow returns the time after which a starting replica becomes a PodProblem or exceeds the
+// progress deadline unless it is ready; 0 if no replica is starting.
 func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
+	if late, left := v.late(); late {
+		wait = max(left, 0)
+	}
 	for _, pod := range v.latestPods() {
 		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			if c.Name == desired.BuildContainer || c.Ready || c.State.Running == nil {
 				continue
 			}
-			left := SlowStart - seen.Snapshot.Time.Sub(c.State.Running.StartedAt.Time)
-			if left > 0 && (wait == 0 || left < wait) {
+			if left := v.untilSlow(&c); left > 0 && (wait == 0 || left < wait) {
 				wait = left
 			}
 		}
@@ -222,14 +251,24 @@ func (v *view) latestAvailable() (n int32) {
 }
 
 // overdue reports whether the rollout of the latest template has exceeded the progress deadline of
-// the Deployment. A running build of the build service does not count as part of the rollout.
+// the Deployment.
 func (v *view) overdue() bool {
+	late, left := v.late()
+	compiling := v.seen.Plan.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding
+	return late && left <= 0 && !compiling
+}
+
+// late reports whether the Deployment controller counts the rollout of the latest template as
+// overdue, and how long the function may still take: pods may be created before the end of a build
+// of the build service, and the progress deadline applies to the time after it.
+func (v *view) late() (late bool, left time.Duration) {
 	d := v.latestDeployment()
-	if d == nil || d.Status.ObservedGeneration < d.Generation || v.seen.Plan.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
-		return false
+	if d == nil || d.Status.ObservedGeneration < d.Generation {
+		return false, 0
 	}
 	progressing := workload.Progressing(d)
-	return progressing.Status == corev1.ConditionFalse && progressing.Reason == "ProgressDeadlineExceeded"
+	late = progressing.Status == corev1.ConditionFalse && progressing.Reason == "ProgressDeadlineExceeded"
+	return late, v.buildEnd().Add(time.Duration(deadline(d)) * time.Second).Sub(v.seen.Snapshot.Time)
 }
 
 // deadline returns the progress deadline of a Deployment in seconds.

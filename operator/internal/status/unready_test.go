@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
@@ -170,6 +171,56 @@ func TestUntilSlow(t *testing.T) {
 		s.Snapshot.Time = noon
 		if got := status.UntilSlow(function(1), s); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// The time in which a pod waits for the build of its binary does not count as a slow start.
+func TestSlowStartAfterBuild(t *testing.T) {
+	const built, building = v1beta1.ReasonBuilt, v1beta1.ReasonBuilding
+	for name, test := range map[string]struct {
+		reason string // of Built
+		status metav1.ConditionStatus
+		since  time.Duration // since Built has its status
+		slow   bool
+	}{
+		"Builds":     {building, metav1.ConditionUnknown, 10 * time.Minute, false},
+		"JustBuilt":  {built, metav1.ConditionTrue, 59 * time.Second, false},
+		"BuiltLong":  {built, metav1.ConditionTrue, status.SlowStart, true},
+		"SourceEdit": {v1beta1.ReasonInvalidSource, metav1.ConditionFalse, time.Second, true},
+	} {
+		fn := function(1)
+		fn.Status.LatestRevision = latest
+		fn.Status.Conditions = []metav1.Condition{{Type: "Built", Status: test.status, Reason: test.reason, LastTransitionTime: metav1.NewTime(noon.Add(-test.since))}}
+		s := ordered(seen(deployment(1, 0, latest), nil, since(sharedPod(latest), noon.Add(-10*time.Minute))), plan.BuildService{})
+		s.Snapshot.Time = noon
+		if problem := status.PodProblem(fn, s); (problem != nil) != test.slow {
+			t.Errorf("%s: the problem is %+v", name, problem)
+		}
+	}
+}
+
+// The progress deadline of a function applies to the time after the build of its binary.
+func TestOverdueAfterBuild(t *testing.T) {
+	for name, test := range map[string]struct {
+		built time.Duration // before now
+		ready string
+		again time.Duration // until the status is computed again
+	}{
+		"Now":  {0, "RollingOut", 10 * time.Minute},
+		"Ago":  {9 * time.Minute, "RollingOut", time.Minute},
+		"Late": {10 * time.Minute, "ProgressDeadlineExceeded", 0},
+	} {
+		fn := function(1)
+		fn.Status.LatestRevision = latest
+		fn.Status.Conditions = []metav1.Condition{{Type: "Built", Status: metav1.ConditionTrue, Reason: "Built", LastTransitionTime: metav1.NewTime(noon.Add(-test.built))}}
+		s := ordered(seen(overdue(deployment(1, 0, latest)), nil), plan.BuildService{Running: true})
+		s.Snapshot.Time = noon
+		if ready := meta.FindStatusCondition(status.Of(fn, s).Conditions, "Ready"); ready.Reason != test.ready {
+			t.Errorf("%s: the reason of Ready is %s, want %s", name, ready.Reason, test.ready)
+		}
+		if again := status.UntilSlow(fn, s); again != test.again {
+			t.Errorf("%s: again after %s, want %s", name, again, test.again)
 		}
 	}
 }

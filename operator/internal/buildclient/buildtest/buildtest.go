@@ -137,8 +137,8 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order buildapi.O
 	if reply.Begin != nil {
 		buildapitest.Tell(w, buildapi.Event{Key: key, Waiting: true})
 		<-reply.Begin
-		buildapitest.Tell(w, buildapi.Event{Key: key})
 	}
+	buildapitest.Tell(w, buildapi.Event{Key: key, Begun: true})
 	if reply.Hold != nil {
 		select {
 		case <-reply.Hold:
