@@ -17,6 +17,7 @@
 #   tests          the names of other tests to run, one per line
 #   packages       the programs that it executes on the node, one per line, each of the package of
 #                  Debian with its name
+#   module         the module of test/go.mod whose version is that of the neighbour
 #   cluster        environment variables of cluster up, such as NODES=2. The neighbour is then
 #                  tested on another cluster, which replaces the one of this checkout. With NODES=1
 #                  that cluster is like the default one
@@ -92,6 +93,8 @@ elif [ -e main.go ]; then
   image=$(cd "$root/test" && ko build --base-import-paths "./neighbours/$name")
   export "IMAGE_$(tr a-z- A-Z_ <<<"$name")=$image"
   VERSION=$(git -C "$root" describe --always)
+elif [ -e module ]; then
+  VERSION=$(cd "$root/test" && go list -m -f '{{.Path}} {{.Version}}' "$(cat "$root/test/neighbours/$name/module")")
 else
   VERSION=$(kubectl get nodes -o 'jsonpath={.items[0].status.nodeInfo.kubeletVersion}')
 fi
