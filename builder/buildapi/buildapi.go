@@ -48,12 +48,16 @@ type Order struct {
 	// never served to another.
 	Namespace string `json:"namespace"`
 
-	// Source is the source of the Function.
-	Source string `json:"source"`
+	// Source is the source of the Function. An order with a Key may omit it.
+	Source string `json:"source,omitempty"`
 
-	// Key is the key of the expected binary. It is set only if one replica of the service forwards
-	// an order to another. The other replica builds the binary itself, and rejects the order if the
-	// key of its binary would differ.
+	// Key is the key of the expected binary. With a Source, it is set only if one replica of the
+	// service forwards an order to another. The other replica builds the binary itself, and rejects
+	// the order if the key of its binary would differ.
+	//
+	// Without a Source, the response is the result of an earlier build. The status is 404 if the
+	// replica has no result for the key, and 400 in releases before 0.2. The client then sends the
+	// Source. See Unknown.
 	Key string `json:"key,omitempty"`
 
 	// Timeout limits the duration of the build, in JSON in nanoseconds. 0 means the default of the
@@ -75,7 +79,7 @@ func (o Order) Validate() error {
 	switch length := utf8.RuneCountInString(o.Source); {
 	case !namespace.MatchString(o.Namespace):
 		return errors.New("the namespace must be a DNS label")
-	case length == 0 || length > handler.MaxCharacters:
+	case length == 0 && o.Key == "" || length > handler.MaxCharacters:
 		return fmt.Errorf("the source must have 1 to %d characters, and has %d", handler.MaxCharacters, length)
 	case o.Timeout < 0 || o.Memory < 0:
 		return errors.New("timeout and memory must not be negative")

@@ -45,6 +45,9 @@ func TestValidate(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
+	if err := (buildapi.Order{Namespace: "team-a", Key: "K"}).Validate(); err != nil {
+		t.Errorf("an order by key: %v", err)
+	}
 	bad := map[string]func(*buildapi.Order){
 		"Namespace":     func(o *buildapi.Order) { o.Namespace = "" },
 		"LongNamespace": func(o *buildapi.Order) { o.Namespace = strings.Repeat("a", 64) },

@@ -47,6 +47,13 @@ func (e *StatusError) Is(target error) bool {
 	return target == ErrBusy && (e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable)
 }
 
+// Unknown reports whether an error is the response to an order without a source, for a key of which
+// the service has no result.
+func Unknown(err error) bool {
+	refused, ok := errors.AsType[*StatusError](err)
+	return ok && (refused.Code == http.StatusNotFound || refused.Code == http.StatusBadRequest)
+}
+
 // Client sends orders to the build service. It is safe for concurrent use.
 type Client struct {
 	// MaxSilence is how long Build waits for data during a build before it gives up. NewClient sets

@@ -16,8 +16,9 @@ import (
 
 // NewServer starts a TLS server that responds to orders with answer. It calls keys for each
 // connection and each order, because the keys may change. It responds with 401 to clients with
-// different keys, and with 400 to invalid orders.
-func NewServer(keys func(context.Context) (*buildapi.Keys, error), answer func(http.ResponseWriter, *http.Request, buildapi.Order)) *httptest.Server {
+// different keys, and with 400 to invalid orders. To an order without a source, it responds with the
+// report that stored returns for the key, or with 404 if that is nil.
+func NewServer(keys func(context.Context) (*buildapi.Keys, error), stored func(key string) json.RawMessage, answer func(http.ResponseWriter, *http.Request, buildapi.Order)) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+buildapi.BuildsPath, func(w http.ResponseWriter, r *http.Request) {
 		k, err := keys(r.Context())
@@ -30,7 +31,14 @@ func NewServer(keys func(context.Context) (*buildapi.Keys, error), answer func(h
 			http.Error(w, "not an order", http.StatusBadRequest)
 			return
 		}
-		answer(w, r, order)
+		if order.Source != "" {
+			answer(w, r, order)
+		} else if report := stored(order.Key); report != nil {
+			Tell(w, buildapi.Event{Key: order.Key})
+			Tell(w, buildapi.Event{Key: order.Key, Report: report})
+		} else {
+			http.Error(w, "no result for this key", http.StatusNotFound)
+		}
 	})
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests disconnect clients

@@ -37,7 +37,10 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "wrong order: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	key := s.key(o)
+	key := o.Key
+	if o.Source != "" {
+		key = s.key(o)
+	}
 	if o.Key != "" && o.Key != key {
 		http.Error(w, "this replica of the build service has another version and would compile another binary", http.StatusConflict)
 		return
@@ -51,6 +54,10 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	if known, ok := s.store.find(key); ok {
 		answer.notify(buildapi.Event{Key: key})
 		answer.notify(buildapi.Event{Key: key, Report: known.Report})
+		return
+	}
+	if o.Source == "" {
+		http.Error(w, "no result for this key; send the source", http.StatusNotFound)
 		return
 	}
 	if o.Key == "" && !s.builds.has(key) && s.forward(ctx, key, o, answer.notify) {

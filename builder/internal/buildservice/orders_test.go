@@ -404,3 +404,20 @@ func TestStrangersMustNotWait(t *testing.T) {
 		})
 	}
 }
+
+// TestOrderByKey sends orders without a source, for a binary that was built before and for others.
+func TestOrderByKey(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
+	built, err := r.client.Build(t.Context(), o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.client.Build(t.Context(), buildapi.Order{Namespace: "team-a", Key: built.Key}, nil)
+	if diff := cmp.Diff(built, again); err != nil || diff != "" {
+		t.Errorf("the result by its key: %v, -want +got\n%s", err, diff)
+	}
+	if _, err := r.client.Build(t.Context(), buildapi.Order{Namespace: "team-a", Key: "other"}, nil); !buildapi.Unknown(err) {
+		t.Errorf("another key: %v, want that it is unknown", err)
+	}
+}

@@ -50,7 +50,7 @@ const (
 
 // peerWait is how long another replica is asked to wait for a binary. It is shorter than the requests
 // of pods, so that they learn whether that replica compiles. Tests change it.
-var peerWait = 20 * time.Second
+var peerWait = 10 * time.Second
 
 // Lookup returns a function for Config.Replicas that resolves the name of a headless Service. It
 // recognizes this replica by the IP addresses of the local network interfaces.
@@ -167,7 +167,7 @@ func newPeerClient(keys *buildapi.Keys) *http.Client {
 		TLSClientConfig:       keys.ClientTLS(),
 		TLSHandshakeTimeout:   10 * time.Second,
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		ResponseHeaderTimeout: maxWait + 10*time.Second,
+		ResponseHeaderTimeout: peerWait + 5*time.Second,
 		MaxIdleConnsPerHost:   4,
 		IdleConnTimeout:       15 * time.Second, // less than that of the server
 	}}

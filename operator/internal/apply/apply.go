@@ -138,7 +138,8 @@ func service(fn *v1beta1.Function, named *corev1.Service, all []corev1.Service) 
 
 // orders sends the orders of a plan to the build service and cancels all others of the Function. If
 // the plan could not be made, its orders are unknown and none is canceled. An order does not keep
-// the source of its Function; it reads the source when it is sent again.
+// the source of its Function; it reads the source when it is sent again. The source is not read for
+// a binary that pods already have, unless the service has lost it.
 func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) error {
 	key := client.ObjectKeyFromObject(fn)
 	var wanted []string
@@ -149,11 +150,14 @@ func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observ
 		if a.Orders.Has(key, sha256, desired.Order(ordered, seen.Settings)) {
 			continue
 		}
-		err := a.Sources.Load(ctx, ordered)
-		if err == nil {
-			a.Orders.Add(key, sha256, desired.Order(ordered, seen.Settings), a.Sources.Loader(ordered))
+		built := ""
+		if binary := desired.BinaryOf(seen.OwnedFields, ordered); binary != nil {
+			built = binary.Key
+		} else if err := a.Sources.Load(ctx, ordered); err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		errs = append(errs, err)
+		a.Orders.Add(key, sha256, desired.Order(ordered, seen.Settings), built, a.Sources.Loader(ordered))
 	}
 	if p.DoubtOrders {
 		a.Orders.Doubt(key)

@@ -33,7 +33,7 @@ func TestOrdersStayWhileUndecided(t *testing.T) {
 	key := client.ObjectKeyFromObject(fn)
 	t.Cleanup(func() { orders.Keep(key, nil) })
 	sent := buildapi.Order{Namespace: "team", Source: "package handlers\n"}
-	orders.Add(key, "sha256", sent, nil)
+	orders.Add(key, "sha256", sent, "", nil)
 
 	applier := &apply.Applier{Orders: orders}
 	seen := &observe.Snapshot{Deployment: &appsv1.Deployment{}, Service: &corev1.Service{}}

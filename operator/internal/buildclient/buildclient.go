@@ -62,6 +62,7 @@ type Orders struct {
 // service has responded, because many sources would use too much memory.
 type order struct {
 	buildapi.Order
+	key    string
 	load   Load
 	answer Answer
 	end    context.CancelFunc
@@ -107,7 +108,11 @@ func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted buildapi.Ord
 // Add sends an order for a source of a Function. If there is an order for the same source, such as
 // one with other limits, Add replaces it. The order of a failed build that may succeed later is
 // sent again with backoff, with the source that load returns. For a successful build, see Doubt.
-func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted buildapi.Order, load Load) {
+//
+// key is the key of the binary that was built before; empty if it is unknown. wanted may then omit
+// the source: the order is sent without it first, and again with the source that load returns if
+// the service no longer has the binary.
+func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted buildapi.Order, key string, load Load) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byFunction[fn] == nil {
@@ -117,7 +122,7 @@ func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted buildapi.Ord
 		former.end()
 	}
 	ctx, cancel := context.WithCancel(o.ctx)
-	added := &order{Order: wanted, load: load, end: cancel, resend: make(chan struct{}, 1)}
+	added := &order{Order: wanted, key: key, load: load, end: cancel, resend: make(chan struct{}, 1)}
 	o.byFunction[fn][sha256] = added
 	if o.ctx.Err() == nil {
 		o.sending.Go(func() { o.run(ctx, fn, added) })

@@ -116,7 +116,7 @@ func TestServiceNotInstalled(t *testing.T) {
 // ask adds the order if necessary, cancels all others, and returns the answer.
 func (b *bench) ask() buildclient.Answer {
 	if !b.Has(fn, "1", order) {
-		b.Add(fn, "1", order, load)
+		b.Add(fn, "1", order, "", load)
 	}
 	b.Keep(fn, []string{"1"})
 	return b.Answers(fn)["1"]
@@ -384,7 +384,7 @@ func TestStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- orders.Start(ctx) }()
-	orders.Add(fn, "1", order, load)
+	orders.Add(fn, "1", order, "", load)
 	eventually(t, "order received", func() bool { return len(service.Orders("team")) == 1 })
 	cancel()
 	if err := <-ended; err != nil {

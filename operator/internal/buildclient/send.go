@@ -95,17 +95,31 @@ func (o *order) wait(ctx context.Context, kind wait.Backoff, pause time.Duration
 	}
 }
 
-// send sends an order once. The previous answer remains until there is a new one.
+// send sends an order once. The previous answer remains until there is a new one. If the source was
+// built before, the order is sent without it first: pods that start need only the binary, and the
+// service usually has it.
 func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order) (Answer, error) {
 	o.mu.Lock()
 	answer, sending := known.answer, known.Order
 	o.mu.Unlock()
 	connection, err := o.service.connect(ctx)
-	if err == nil && sending.Source == "" {
-		sending.Source, err = o.load(ctx, known)
-	}
 	if err != nil {
 		return answer, err
+	}
+	key := known.key
+	if answer.Binary != nil {
+		key = answer.Binary.Key
+	}
+	if sending.Source == "" && key != "" {
+		event, err := connection.client.Build(ctx, buildapi.Order{Namespace: sending.Namespace, Key: key}, nil)
+		if !buildapi.Unknown(err) {
+			return o.answer(connection, answer, event, err)
+		}
+	}
+	if sending.Source == "" {
+		if sending.Source, err = o.load(ctx, known); err != nil {
+			return answer, err
+		}
 	}
 	sent := time.Now()
 	event, err := connection.client.Build(ctx, sending, func(event buildapi.Event) {
@@ -114,20 +128,26 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		}
 		answer.Waiting, answer.Trouble = time.Time{}, "" // the service has responded
 		if event.Waiting {
-			answer.Waiting = sent
+			answer.Waiting, answer.Expected = sent, nil
 		}
 		if event.Begun {
 			answer.Expected = connection.binary(event.Key)
 		}
 		o.set(ctx, fn, known, answer)
 	})
+	return o.answer(connection, answer, event, err)
+}
+
+// answer returns the answer after the last event of an order, or the previous answer if the order
+// failed.
+func (o *Orders) answer(connection *connection, before Answer, last buildapi.Event, err error) (Answer, error) {
 	if err != nil {
 		o.service.checkError(connection, err)
-		return answer, err
+		return before, err
 	}
-	answer = Answer{Report: event.Report}
-	if reason(event.Report) == v1beta1.ReasonBuilt {
-		answer.Binary = connection.binary(event.Key)
+	answer := Answer{Report: last.Report}
+	if reason(last.Report) == v1beta1.ReasonBuilt {
+		answer.Binary = connection.binary(last.Key)
 	}
 	return answer, nil
 }

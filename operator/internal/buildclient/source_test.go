@@ -64,7 +64,7 @@ func await(t *testing.T, what string, holds func() bool) {
 // The source of a Function that does not compile is not kept, because it is not sent again.
 func TestInvalidSourceIsDropped(t *testing.T) {
 	orders, _ := start(t, map[string]string{wanted.Source: `{"reason":"CompileFailed"}`})
-	orders.Add(fn, "1", wanted, nil)
+	orders.Add(fn, "1", wanted, "", nil)
 	await(t, "the answer is known", func() bool { return len(orders.Answers(fn)["1"].Report) > 0 })
 	await(t, "the source is dropped", func() bool { return orders.source("1") == "" })
 	if !orders.Has(fn, "1", wanted) {
@@ -72,8 +72,8 @@ func TestInvalidSourceIsDropped(t *testing.T) {
 	}
 }
 
-// A successful order is sent again after Doubt, and not before. Its source is loaded for that and
-// not kept.
+// A successful order is sent again after Doubt, and not before. Its source is loaded for that if the
+// service has lost the binary, and not kept.
 func TestDoubtResends(t *testing.T) {
 	pauses, failed := afterBuilt, afterFailure
 	afterBuilt, afterFailure = backoff(2*time.Millisecond, 3*time.Millisecond), backoff(2*time.Millisecond, 4*time.Millisecond)
@@ -93,10 +93,10 @@ func TestDoubtResends(t *testing.T) {
 		return n
 	}
 	orders.Doubt(fn) // no effect without an answer
-	orders.Add(fn, "1", wanted, loads(wanted.Source))
+	orders.Add(fn, "1", wanted, "", loads(wanted.Source))
 	await(t, "it is built", func() bool { return orders.Answers(fn)["1"].Binary != nil })
 	for again := 1; again < 4; again++ {
-		orders.Add(fn, "2", other, loads(other.Source)) // its repeated orders measure the time
+		orders.Add(fn, "2", other, "", loads(other.Source)) // its repeated orders measure the time
 		before := sent(other.Source)
 		await(t, "a failure is sent again and again", func() bool { return sent(other.Source) > before+20 })
 		if n := sent(wanted.Source); n != again {
@@ -106,7 +106,42 @@ func TestDoubtResends(t *testing.T) {
 			t.Error("the source of a built order is kept")
 		}
 		orders.Keep(fn, []string{"1"})
+		asked := service.Asked()
+		orders.Doubt(fn)
+		await(t, "the service is asked for the binary", func() bool { return service.Asked() > asked })
+		if n := sent(wanted.Source); n != again {
+			t.Errorf("the source was sent %d times although the service has the binary, want %d", n, again)
+		}
+		service.Lose()
 		orders.Doubt(fn)
 		await(t, "it is sent again", func() bool { return sent(wanted.Source) == again+1 })
+	}
+}
+
+// An order for a binary that pods have is sent without its source, which is loaded only if the
+// service has lost the binary.
+func TestOrderByKey(t *testing.T) {
+	orders, service := start(t, map[string]string{wanted.Source: buildtest.Built})
+	key := service.Key(wanted)
+	bare := wanted
+	bare.Source = ""
+	loaded := 0
+	load := func(context.Context) (string, error) {
+		loaded++
+		return wanted.Source, nil
+	}
+	for times, lost := range []bool{true, false} { // at first, the service has nothing
+		orders.Add(fn, "1", bare, key, load)
+		await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
+		if got := orders.Answers(fn)["1"].Binary.Key; got != key {
+			t.Errorf("the binary is %s, want %s", got, key)
+		}
+		if !orders.Has(fn, "1", wanted) {
+			t.Error("the order does not count as sent")
+		}
+		if loaded != 1 || len(service.Orders(wanted.Namespace)) != 1 {
+			t.Errorf("lost: %t: the source was loaded %d times and sent %d times in %d orders, want once", lost, loaded, len(service.Orders(wanted.Namespace)), times+1)
+		}
+		orders.Keep(fn, nil)
 	}
 }

@@ -50,7 +50,7 @@ type Service struct {
 // Start starts a service. It calls seed for each connection.
 func Start(seed func(context.Context) ([]byte, error)) *Service {
 	s := &Service{seed: seed}
-	s.server = buildapitest.NewServer(s.keys, s.build)
+	s.server = buildapitest.NewServer(s.keys, func(string) json.RawMessage { return nil }, s.build)
 	s.URL = s.server.URL
 	return s
 }

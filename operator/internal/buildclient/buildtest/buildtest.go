@@ -48,14 +48,16 @@ type Service struct {
 	mu       sync.Mutex
 	reply    func(buildapi.Order) Reply
 	orders   []buildapi.Order
+	stored   map[string]json.RawMessage
+	asked    int
 	canceled int
 	open     map[string]int
 }
 
 // New starts a service that uses the keys returned by keys. By default, every build succeeds.
 func New(keys func() (*buildapi.Keys, error)) *Service {
-	s := &Service{open: map[string]int{}, reply: func(buildapi.Order) Reply { return Reply{Report: Built} }}
-	s.server = buildapitest.NewServer(func(context.Context) (*buildapi.Keys, error) { return keys() }, s.build)
+	s := &Service{stored: map[string]json.RawMessage{}, open: map[string]int{}, reply: func(buildapi.Order) Reply { return Reply{Report: Built} }}
+	s.server = buildapitest.NewServer(func(context.Context) (*buildapi.Keys, error) { return keys() }, s.storedReport, s.build)
 	s.URL = s.server.URL
 	return s
 }
@@ -94,6 +96,27 @@ func (s *Service) Orders(namespace string) []buildapi.Order {
 		}
 	}
 	return all
+}
+
+// Lose removes all binaries from the service.
+func (s *Service) Lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.stored)
+}
+
+// Asked returns how many orders without a source were received.
+func (s *Service) Asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+func (s *Service) storedReport(key string) json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	return s.stored[key]
 }
 
 // Canceled returns the number of orders that clients have canceled.
@@ -148,6 +171,11 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order buildapi.O
 			s.mu.Unlock()
 			return
 		}
+	}
+	if reply.Report == Built {
+		s.mu.Lock()
+		s.stored[key] = json.RawMessage(Built)
+		s.mu.Unlock()
 	}
 	if reply.Report != "" {
 		buildapitest.Tell(w, buildapi.Event{Key: key, Report: json.RawMessage(reply.Report)})
