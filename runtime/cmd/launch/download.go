@@ -26,7 +26,7 @@ const (
 func (b *binary) download(ctx context.Context, maxWait time.Duration) (*os.File, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	wait := min(maxWait, maxRequestWait)
+	wait := max(min(maxWait, maxRequestWait), time.Second)
 	watchdog := time.AfterFunc(wait+readTimeout, func() { cancel(errStalled) })
 	defer watchdog.Stop()
 
