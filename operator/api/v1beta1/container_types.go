@@ -203,8 +203,8 @@ const (
 // BuildSpec configures how the source of a function is compiled.
 type BuildSpec struct {
 	// strategy is the place where the source is compiled:
-	//   - Shared compiles it once, in the build service of the cluster, before any pod is created.
-	//     Pods start faster, and a source that does not compile creates no pods.
+	//   - Shared compiles it once, in the build service of the cluster. Pods start faster. An update
+	//     that does not compile creates no pods; the pods of a new Function start while it compiles.
 	//   - InPod compiles it in an init container of each pod and does not require the build
 	//     service.
 	//

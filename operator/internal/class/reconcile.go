@@ -19,6 +19,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/workload"
 )
 
 // batchDelay is the time for which changes to functions are collected before their class is
@@ -101,7 +102,7 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 			return nil, err
 		}
 		d := deployed[fn.UID]
-		if !has || d == nil || desired.AwaitsBuild(d) {
+		if !has || d == nil || awaitsBuild(d) {
 			continue // a new function must not delay others
 		}
 		members = append(members, member{
@@ -112,6 +113,11 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name.String(), b.name.String()) })
 	return members, nil
+}
+
+// awaitsBuild reports whether the pods of a Deployment wait for their first binary.
+func awaitsBuild(d *appsv1.Deployment) bool {
+	return desired.IsMarked(d) && d.Status.ReadyReplicas == 0 && workload.Progressing(d).Reason != workload.NewReplicaSetAvailable
 }
 
 // hasClass reports whether a Function has this class.

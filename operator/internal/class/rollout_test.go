@@ -190,3 +190,27 @@ func TestRolloutOf(t *testing.T) {
 		}
 	}
 }
+
+// A Deployment whose pods wait for their first binary is not a member of its class. Its mark does not
+// matter when it serves.
+func TestAwaitsBuild(t *testing.T) {
+	available := []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}
+	for name, test := range map[string]struct {
+		marked bool
+		status appsv1.DeploymentStatus
+		want   bool
+	}{
+		"Waits":       {true, appsv1.DeploymentStatus{Replicas: 1}, true},
+		"Serves":      {true, appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1}, false},
+		"Served":      {true, appsv1.DeploymentStatus{Replicas: 1, Conditions: available}, false},
+		"NotCompiled": {false, appsv1.DeploymentStatus{Replicas: 1}, false},
+	} {
+		d := &appsv1.Deployment{Status: test.status}
+		if test.marked {
+			d.Labels = map[string]string{"goless.io/awaits-build": "true"}
+		}
+		if got := awaitsBuild(d); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -74,9 +74,14 @@ func AwaitBuild(d *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentAp
 	return d.WithLabels(map[string]string{awaitsBuildLabel: "true"})
 }
 
-// AwaitsBuild reports whether a Deployment of the cluster has the mark of AwaitBuild. The mark may
-// remain after the build, when the pods already serve.
-func AwaitsBuild(d *appsv1.Deployment) bool { return d.Labels[awaitsBuildLabel] != "" }
+// AwaitsBuild reports whether a Deployment that the operator has applied has the mark of AwaitBuild.
+// The mark may remain after the build, when the pods already serve. d may be nil.
+func AwaitsBuild(d *appsv1ac.DeploymentApplyConfiguration) bool {
+	return hasTemplate(d) && d.Labels[awaitsBuildLabel] != ""
+}
+
+// IsMarked reports whether a Deployment of the cluster has the mark of AwaitBuild.
+func IsMarked(d *appsv1.Deployment) bool { return d.Labels[awaitsBuildLabel] != "" }
 
 func strategyOf(binary *Binary) v1beta1.BuildStrategy {
 	if binary == nil {

@@ -104,8 +104,8 @@ func TestSharedFirstBuildFails(t *testing.T) {
 	second := await(t, fn, fn.Name, &appsv1.Deployment{}, awaitsBuild)
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function += "// works\n" })
 	third := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return !awaitsBuild(d) })
-	if early.UID == second.UID {
-		t.Error("the Deployment was not deleted when its source failed to compile")
+	if early.UID == second.UID || second.UID == third.UID {
+		t.Error("the Deployment was not deleted when its source failed to compile or was changed")
 	}
 	if desired.RevisionOf(&third.Spec.Template) != desired.LatestRevision(get(t, fn)) {
 		t.Errorf("the Deployment has the labels %v", third.Spec.Template.Labels)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/buildclient"
@@ -76,10 +77,11 @@ func (p *planner) firstDeployment(fn *v1beta1.Function, has *desired.Binary) (*a
 
 // awaitsBuild reports whether all pods of the Deployment wait for their first binary, so that
 // nothing is lost if the Deployment is deleted.
-func (p *planner) awaitsBuild() bool {
+func (p *planner) awaitsBuild(fn *v1beta1.Function) bool {
 	d := p.seen.Deployment
-	return p.seen.OwnedFields != nil && desired.AwaitsBuild(d) && d.Status.ReadyReplicas == 0 &&
-		workload.Progressing(d).Reason != workload.NewReplicaSetAvailable &&
+	// Others may have scaled it to 0, which counts as a complete rollout.
+	served := workload.Progressing(d).Reason == workload.NewReplicaSetAvailable && !p.ReplicasLeftToOthers(fn)
+	return desired.AwaitsBuild(p.seen.OwnedFields) && d.Status.ReadyReplicas == 0 && !served &&
 		!slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.Ready(&pod) })
 }
 
@@ -110,6 +112,9 @@ func (p *planner) order(fn *v1beta1.Function) buildclient.Answer {
 // orderForReplicaSets also adds orders for the binaries of older revisions whose pods are not all
 // ready, because the build service may have lost them.
 func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
+	if slices.ContainsFunc(p.Delete, func(obj client.Object) bool { return obj == client.Object(p.seen.Deployment) }) {
+		return // its pods, which wait for a binary, are deleted with it
+	}
 	for _, set := range p.seen.ReplicaSets {
 		revision := desired.RevisionOf(&set)
 		shared := set.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)

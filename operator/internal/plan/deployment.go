@@ -31,7 +31,7 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 		return kept, nil
 	case kept == nil && desired.Strategy(fn, p.settings) == v1beta1.BuildInPod:
 		return compiling, nil
-	case p.awaitsBuild() || p.seen.OwnedFields == nil && len(p.seen.RevisionsInUse) == 0 && !failedBefore(fn):
+	case p.awaitsBuild(fn) || p.seen.OwnedFields == nil && len(p.seen.RevisionsInUse) == 0 && !failedBefore(fn):
 		return p.firstDeployment(fn, has)
 	}
 	binary, said := p.binary(fn, has)

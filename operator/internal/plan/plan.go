@@ -101,7 +101,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	p.AutoscalerConflict = autoscalerConflict(fn, seen.ForeignAutoscalers)
 	p.Diagnostics, p.Omitted = seen.Verdict.Diagnostics()
 	if p.Problem != nil {
-		if p.awaitsBuild() {
+		if p.awaitsBuild(fn) {
 			p.deleteOwn(fn, p.seen.Deployment)
 		}
 		p.orderForReplicaSets(fn)
@@ -173,7 +173,7 @@ func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 	if p.seen.OwnedFields == nil {
 		return
 	}
-	if p.awaitsBuild() {
+	if p.awaitsBuild(fn) {
 		p.deleteOwn(fn, p.seen.Deployment)
 		return
 	}
