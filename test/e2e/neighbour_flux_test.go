@@ -445,11 +445,12 @@ func (f *fluxFolder) suspends() {
 }
 
 // keepsFinalizer deletes a Function with a finalizer of another program. Flux recreates it when the
-// finalizer is removed, and it becomes ready.
+// finalizer is removed, and it becomes ready. Flux removes fields that kubectl has set, so the
+// finalizer has another field manager.
 func (f *fluxFolder) keepsFinalizer() {
 	f.t.Helper()
 	ns := f.ns
-	ns.kubectl("patch", "function/plain-5", "--type=merge", `--patch={"metadata": {"finalizers": ["example.com/stay"]}}`)
+	ns.kubectl("patch", "function/plain-5", "--field-manager=example", "--type=merge", `--patch={"metadata": {"finalizers": ["example.com/stay"]}}`)
 	old := get(ns, "plain-5", &v1beta1.Function{})
 	ns.kubectl("delete", "function/plain-5", "--wait=false", "--cascade=foreground")
 	ns.eventually("the Kustomization is not Ready", func() error {
@@ -507,6 +508,10 @@ kind: Kustomization
 namespace: %s
 resources: [../crd, ../rbac, ../manager, namespace.yaml]
 images: [{name: fluxcd/kustomize-controller, newName: %q, digest: %q}]
+patches:
+  - target: {kind: Deployment}
+    patch: | # see docs/how-to/gitops.md
+      - {op: add, path: /spec/template/spec/containers/0/args/-, value: --custom-apply-stage-kinds=rbac.authorization.k8s.io/Role}
 `, fluxSystem, image, digest)
 	if err := os.WriteFile(filepath.Join(dir, "default", "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
 		t.Fatal(err)
