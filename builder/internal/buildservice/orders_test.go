@@ -38,7 +38,7 @@ func TestBuild(t *testing.T) {
 	if err := json.Unmarshal(last.Report, &report); err != nil || report.Reason != builder.Built {
 		t.Fatalf("the report: %s, %v", last.Report, err)
 	}
-	want := []buildapi.Event{{Key: last.Key}, {Key: last.Key, Report: last.Report}}
+	want := []buildapi.Event{{Key: last.Key}, {Key: last.Key, Begun: true}, {Key: last.Key, Report: last.Report}}
 	if diff := cmp.Diff(want, told); diff != "" || len(last.Key) != 64 {
 		t.Errorf("events: -want +got\n%s", diff)
 	}
