@@ -14,7 +14,7 @@ import (
 // A stream that is deleted and created again under load has new events: their IDs differ from
 // those of the previous stream, and the dead letter keeps all of them.
 func TestNATSRecreated(t *testing.T) {
-	const streams, poison = 5, 3
+	const streams, poison = 6, 3
 	server := newNATS(t, "")
 	js := server.connect(t)
 	dead := createStream(t, js, "DEAD", "dead.>")

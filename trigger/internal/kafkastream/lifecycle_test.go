@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +26,9 @@ func TestRecreatedTopic(t *testing.T) {
 	b := brokers{addresses: cluster.ListenAddrs()}
 	var taken [rounds]atomic.Int64
 	f.answer = func(key string, _ int) int {
+		if strings.HasPrefix(key, "load") {
+			return http.StatusOK
+		}
 		var round, n int
 		if _, err := fmt.Sscanf(key, "round-%d-%d", &round, &n); err != nil {
 			t.Error(err)
@@ -33,6 +37,7 @@ func TestRecreatedTopic(t *testing.T) {
 		return http.StatusOK
 	}
 	start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "")
+	load(t, b.client(t), "orders")
 	for round := range rounds {
 		client := b.client(t)
 		for n := range events {
@@ -51,11 +56,25 @@ func TestRecreatedTopic(t *testing.T) {
 		}
 	}
 	f.check()
-	all := int64(0)
-	for round := range rounds {
-		all += taken[round].Load()
-	}
-	await(t, "an id of each event", func() bool { return int64(f.taken()) == all })
+}
+
+// load produces records to a topic until the test ends, also while the topic is deleted. Errors are
+// expected then.
+func load(t *testing.T, client *kgo.Client, topic string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var producing sync.WaitGroup
+	producing.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			record := &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "load-%d", n), Value: []byte("0")}
+			client.Produce(ctx, record, nil)
+			select {
+			case <-time.After(2 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); producing.Wait() })
 }
 
 // Dead letters continue after their topic was deleted and recreated, and none is missing.
