@@ -2,9 +2,10 @@
 // toolchain, the modules that the runtime needs, and a build cache with the runtime and everything
 // that a function can import.
 //
-// The cache is created by the code that builds functions, with the same toolchain, flags and
-// environment, because only a build with the same inputs finds an entry. For another architecture, a
-// compiler of the same version runs on this machine and compiles for that architecture.
+// The cache is created by the code that builds functions, because its entries match only if all
+// inputs of a build are equal: the toolchain, the flags and the environment. For another
+// architecture, a compiler of the same version runs on this machine and compiles for that
+// architecture.
 package main
 
 import (

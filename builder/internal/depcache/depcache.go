@@ -1,8 +1,7 @@
-// Package depcache keeps the modules that a build has fetched and the packages that it has
-// compiled, except the author's own, for the next build with the same dependencies: usually that of
-// the same function after a change of its handler. Each build stores its dependencies as an
-// immutable set. A build can use a set only if its key is the same. The namespace is part of the
-// key, so that no tenant can influence the builds of another.
+// Package depcache caches the downloaded modules and the compiled packages of dependencies between
+// builds. The next build of a function whose handler has changed uses them. Each build stores its
+// dependencies as an immutable set. A build can use a set only if its key is the same. The namespace
+// is part of the key, so that no tenant can influence the builds of another.
 package depcache
 
 import (

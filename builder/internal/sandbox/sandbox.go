@@ -13,8 +13,8 @@
 // under the name builder-sandbox, and that process limits itself before it executes the command.
 // Every program that calls Run, including tests, must call Enter first in main.
 //
-// On Windows, commands are not limited and run with the permissions of the user, a developer who
-// has installed the go command.
+// On Windows there is no sandbox: commands run with the permissions of the user. Only developers use
+// the builder there.
 package sandbox
 
 import (

@@ -208,11 +208,10 @@ type BuildSpec struct {
 	//   - InPod compiles it in an init container of each pod and does not require the build
 	//     service.
 	//
-	// Default: Shared, unless the FunctionClass or the cluster settings change it. A source with a
-	// go.mod is compiled InPod, regardless of this field, if the FunctionClass or the cluster
-	// settings name certificates or credentials for modules: these are in the namespace of the
-	// Function, and the build service cannot read them. The pod label goless.io/strategy contains
-	// the strategy that was used.
+	// Default: Shared, unless the FunctionClass or the cluster settings change it. If one of them
+	// sets modules.caBundle or modules.netrc, a source with a go.mod is always compiled InPod,
+	// because the build service cannot read these objects in the namespace of the Function. The pod
+	// label goless.io/strategy contains the strategy that was used.
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 
@@ -224,17 +223,17 @@ type BuildSpec struct {
 	//
 	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
 	// ephemeral-storage (see the setting "build.maxResources"). Admission rejects a larger amount.
-	// If the spec has one anyway, for example because the maximum was lowered later, the operator
-	// uses the maximum and reports that in the status.
+	// If a stored spec exceeds the maximum, for example because the maximum was lowered later, the
+	// operator uses the maximum and reports that in the status.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
 	// timeout is the maximum duration of a build, including the download of modules. Default: the
 	// setting "build.timeout". If that is not set: 1m, or 5m if the builder image has no build
 	// cache. Range: 1s to 1h. The cluster has a maximum, by default 10m (see the setting
-	// "build.maxTimeout"). Admission rejects a longer timeout. If the spec has one anyway, for
-	// example because the maximum was lowered later, the operator uses the maximum and reports that
-	// in the status.
+	// "build.maxTimeout"). Admission rejects a longer timeout. If a stored spec exceeds the maximum,
+	// for example because the maximum was lowered later, the operator uses the maximum and reports
+	// that in the status.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

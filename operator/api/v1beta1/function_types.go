@@ -136,8 +136,8 @@ type FunctionSpec struct {
 	// scaling is set, 0 stops the function and other values are ignored.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
-	// rejects a larger number. If the spec has one anyway, for example because the maximum was
-	// lowered later, the operator uses the maximum and reports that in the status.
+	// rejects a larger number. If a stored spec exceeds the maximum, for example because the maximum
+	// was lowered later, the operator uses the maximum and reports that in the status.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -154,9 +154,9 @@ type FunctionSpec struct {
 	//
 	// Do not set DRAIN_TIMEOUT; use drainSeconds. DRAIN_DELAY is the time for which a terminating
 	// pod still accepts requests, by default 15 seconds (see the setting "endpointPropagation").
-	// The operator does not read the values of DRAIN_DELAY and DRAIN_TIMEOUT. For each of them that
-	// env sets, the termination grace period of the pod contains one hour, so a pod that does not
-	// exit is killed only after more than one hour, or more than two hours if env sets both.
+	// The operator does not read the values of DRAIN_DELAY and DRAIN_TIMEOUT. If env sets one of
+	// them, the termination grace period of the pod is more than one hour; if it sets both, more
+	// than two. A pod that hangs is not killed before that.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -211,8 +211,8 @@ type FunctionSpec struct {
 	//
 	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
 	// ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger
-	// amount. If the spec has one anyway, for example because the maximum was lowered later, the
-	// operator uses the maximum and reports that in the status.
+	// amount. If a stored spec exceeds the maximum, for example because the maximum was lowered
+	// later, the operator uses the maximum and reports that in the status.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
@@ -224,9 +224,10 @@ type FunctionSpec struct {
 	// and counts towards concurrency until it returns; the metric goless_requests_overdue counts
 	// such requests.
 	//
-	// A terminating pod gives its requests the same time to finish, unless drainSeconds is set.
-	// Reads and writes of the handler fail if the client sends and receives nothing for 60 seconds,
-	// unless timeout is 0s; the variable REQUEST_STALL_TIMEOUT in env changes this limit.
+	// A terminating pod gives its requests drainSeconds to finish, by default timeout and at least
+	// 20 seconds. If a client makes no progress for 60 seconds while the handler reads the body or
+	// writes the response, that read or write fails. The variable REQUEST_STALL_TIMEOUT in env
+	// changes this limit, and timeout 0s disables it.
 	// +optional
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string

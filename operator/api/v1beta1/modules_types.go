@@ -15,9 +15,9 @@ type Modules struct {
 	// +optional
 	GoProxy string `json:"goProxy,omitempty"`
 
-	// goPrivate is GOPRIVATE. Matching modules are fetched without goProxy. That works only if the
-	// host of the module names a module proxy in a go-import meta tag. If it does not, do not list
-	// the module here: make it available through goProxy, and list it in goNoSumDB.
+	// goPrivate is GOPRIVATE. Matching modules are fetched without goProxy. Builds do not run git,
+	// so that works only if the go-import meta tag of the module names a module proxy (type mod).
+	// Otherwise serve the module through goProxy, and list it in goNoSumDB.
 	// +optional
 	GoPrivate string `json:"goPrivate,omitempty"`
 

@@ -62,18 +62,17 @@ type Scaling struct {
 	// the number of replicas by cpu usage, which requires a metrics server in the cluster.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
-	// rejects a larger number. If the spec has one anyway, for example because the maximum was
-	// lowered later, the operator uses the maximum and reports that in the status.
+	// rejects a larger number. If a stored spec exceeds the maximum, for example because the maximum
+	// was lowered later, the operator uses the maximum and reports that in the status.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Max *int32 `json:"max,omitempty"`
 
 	// cpu is the target for the average cpu usage of a replica, in cores, such as 500m for half a
 	// core. Above it, replicas are added, up to max. Default: 500m, or half of resources.limits.cpu
-	// if that is less. A replica can use more cpu than the target, up to its limit. This reserve
-	// handles a rising load for the half minute or so until an additional replica serves. The
-	// target must be greater than 0 and less than resources.limits.cpu. It does not depend on
-	// resources.requests.
+	// if that is less. A replica can use more cpu than the target, up to its limit. That serves a
+	// rising load until a new replica is ready, which takes about 30 seconds. The target must be
+	// greater than 0 and less than resources.limits.cpu. It does not depend on resources.requests.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$') && string(self).matches('[1-9]')",message="cpu must be more than 0 cores, with an optional unit, such as 2 or 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`

@@ -1,9 +1,9 @@
 // Command goless-operator runs Functions as HTTP services.
 //
 // It connects to the cluster in --kubeconfig or KUBECONFIG, or to the one in which it runs. The
-// file in --config contains the settings. The images of function pods come from BUILDER_IMAGE and
-// FUNCTION_IMAGE if the file does not set them: ko replaces image references in the environment of
-// a container, but not in a file.
+// file in --config contains the settings. If the file sets no images of function pods, the variables
+// BUILDER_IMAGE and FUNCTION_IMAGE set them, because ko resolves images in the environment of a
+// container, but not in a file.
 //
 // goless-operator check checks an installation instead; see package installcheck.
 package main

@@ -1,6 +1,6 @@
 // Command unwrap copies CustomResourceDefinitions from the standard input to the standard output and
-// joins the lines of their descriptions: kubectl explain wraps lines itself, and prints the line
-// breaks of a Go comment in the middle of sentences.
+// joins the lines of each paragraph in their descriptions. Without this, kubectl explain would print
+// the line breaks of the Go comments.
 package main
 
 import (

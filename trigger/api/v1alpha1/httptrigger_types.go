@@ -39,7 +39,8 @@ const (
 //
 // When parentRefs is added to a trigger, its Ingress is kept unchanged until 15 seconds after all
 // Gateways have accepted the HTTPRoute. When parentRefs is removed, the HTTPRoute is kept until 15
-// seconds after the Ingress was created. In this time, the proxies are configured.
+// seconds after the Ingress was created. This gives the proxies time to load the new route. If the
+// same change removes a hostname or changes path, the old object is deleted immediately.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless

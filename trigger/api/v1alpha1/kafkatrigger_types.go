@@ -77,9 +77,9 @@ type KafkaTriggerSpec struct {
 	//
 	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
 	// goless_NAMESPACE_NAME if:
-	//   - only that group has committed offsets for the topic, and they do not belong to another
-	//     trigger, or
-	//   - the trigger is authorized to read that group but not the new one.
+	//   - the earlier group has committed offsets for the topic, the new one has none, and no other
+	//     trigger uses the earlier group, or
+	//   - the trigger is authorized to read the earlier group but not the new one.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients can also be members of the group, if they use the

@@ -85,11 +85,12 @@ type NATSTriggerSpec struct {
 	// releases of Goless) is used instead, unless it belongs to another trigger.
 	//
 	// A consumer that does not exist is created and begins with the first message of the stream. It
-	// is not deleted with the trigger. A consumer of another owner is used unchanged and must:
+	// is not deleted with the trigger. A consumer that Goless did not create is used unchanged and
+	// must:
 	//   - be a pull consumer with ack policy explicit and deliver policy all
 	//   - have the filter spec.subject
 	//   - not set max_deliver or headers_only
-	//   - not belong to another trigger
+	//   - not be used by another trigger
 	//
 	// If several clusters use the same servers and account, and their triggers have the same
 	// namespace and name, set a different consumer in each cluster. Otherwise each trigger receives

@@ -203,9 +203,9 @@ type StreamScale struct {
 	Min *int32 `json:"min,omitempty"`
 
 	// max is the maximum number of replicas. Range: 1 to 1000; it must not be less than min. The
-	// effective maximum is the smallest of max, concurrency and the number of partitions of the
-	// topic, because the trigger does not send more concurrent requests; but it is never less than
-	// min. If it differs from max, the message of the condition Ready reports it.
+	// effective maximum is the smallest of max, concurrency and, for a KafkaTrigger, the number of
+	// partitions of the topic, because more replicas would receive no requests. It is never less
+	// than min. If it differs from max, the message of the condition Ready reports it.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

@@ -1,5 +1,4 @@
-// Package controllers sets up a manager that reconciles all kinds of triggers: the contents of the cache,
-// the reconcilers and the metrics.
+// Package controllers sets up the manager for triggers: its cache, its reconcilers and its metrics.
 package controllers
 
 import (

@@ -1,5 +1,5 @@
-// Package functionref determines the URL of a Function and what prevents a trigger from calling it, from
-// the spec and status of the Function.
+// Package functionref reads the spec and the status of a Function. It returns the URL, or the reason
+// why a trigger cannot call the Function.
 package functionref
 
 import (

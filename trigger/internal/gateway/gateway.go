@@ -1,5 +1,5 @@
 // Package gateway creates HTTPRoutes and Ingresses for HTTPTriggers and reports whether Gateways
-// accept the routes. It is the only package that depends on the Gateway API.
+// accept the routes.
 package gateway
 
 import (
