@@ -97,7 +97,9 @@ func (p *Plane) configure() error {
 func (p *Plane) apiServer(name, etcd string, port int) *Process {
 	server := p.program("kube-apiserver",
 		"--etcd-servers="+etcd, fmt.Sprintf("--secure-port=%d", port),
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--service-cluster-ip-range=10.32.0.0/16",
+		"--bind-address=127.0.0.1", "--service-cluster-ip-range=10.32.0.0/16",
+		// Nothing uses the Service kubernetes, whose endpoint must not be on the loopback interface.
+		"--endpoint-reconciler-type=none",
 		"--cert-dir="+p.path(name+"-certs"), "--token-auth-file="+p.path("tokens.csv"), "--authorization-mode=RBAC",
 		// The controllers that create service accounts and their tokens do not run.
 		"--disable-admission-plugins=ServiceAccount",
