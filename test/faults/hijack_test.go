@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -129,6 +130,7 @@ func TestOrphans(t *testing.T) {
 	ready(tr)
 	tr.settle()
 	want, objects := tr.whole(), tr.objects()
+	tr.collectorKnows(objects)
 	tr.must(world(t).client.Delete(t.Context(), &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}},
 		client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	tr.deleted = true
@@ -146,6 +148,26 @@ func TestOrphans(t *testing.T) {
 	tr.same(objects)
 	tr.untouched()
 	quiet(t, []*trial{tr})
+}
+
+// collectorKnows waits until the garbage collector knows the objects. It would delete objects that
+// it does not know yet when it orphans those of the Function: after an outage, the watch of one kind
+// can be 20 s behind the watch of another. So it waits until the collector has deleted an object of
+// each kind that was created later, and whose owner does not exist.
+func (tr *trial) collectorKnows(objects []*unstructured.Unstructured) {
+	tr.t.Helper()
+	for _, object := range objects {
+		later := blank(object.GetKind(), tr.ns, "later-"+object.GetName())
+		later.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "nobody"}})
+		tr.must(world(tr.t).client.Create(tr.t.Context(), later))
+		tr.await(func() error {
+			err := world(tr.t).client.Get(tr.t.Context(), client.ObjectKeyFromObject(later), later)
+			if err == nil {
+				return errStillThere
+			}
+			return client.IgnoreNotFound(err)
+		})
+	}
 }
 
 // same fails the test if an object was replaced.
@@ -203,6 +225,8 @@ func blank(kind, ns, name string) client.Object {
 		}}
 	case "Service":
 		return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: "somebody", Port: 80}}}}
+	case "NetworkPolicy":
+		return &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: labels}}}
 	}
 	return &corev1.ConfigMap{ObjectMeta: meta}
 }
