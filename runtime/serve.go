@@ -71,7 +71,7 @@ func chain(c Config, requests *exchange.Server, handler http.Handler, registry p
 	metrics := middleware.NewHTTPMetrics(registry, requests.Running, requests.Overdue)
 	handler = middleware.Recover(metrics.Panics)(handler)
 	handler = middleware.Limit(c.RequestConcurrency)(handler)
-	handler = exchange.Timeout(c.RequestTimeout)(handler)
+	handler = requests.TimeLimit(c.RequestTimeout, handler)
 	requests.Observers = append(requests.Observers, metrics.Observe, log.requestLog().Observe)
 	if requests.Tracer != nil {
 		handler = requests.Tracer.Handler(handler)

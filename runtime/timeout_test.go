@@ -277,6 +277,42 @@ func TestTimeoutIsOfOneRequest(t *testing.T) {
 	}
 }
 
+// One timer is enough for all requests: each one that hangs times out, whichever of the others have
+// ended before, and also after a time without requests.
+func TestTimeoutOfEach(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over) })
+	f := start(t, short, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			<-over
+		}
+		answer(w, r)
+	})
+	for range 2 {
+		var all sync.WaitGroup
+		for i := range 40 {
+			path, want := "/", http.StatusOK
+			if i%4 > 0 {
+				path, want = "/hang", http.StatusGatewayTimeout
+			}
+			all.Go(func() {
+				client := &http.Client{Transport: new(http.Transport)}
+				defer client.CloseIdleConnections()
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+path, nil)
+				began := time.Now()
+				status, _ := do(t, client, req)
+				if took := time.Since(began); status != want || status == http.StatusGatewayTimeout && took < 500*time.Millisecond {
+					t.Errorf("%s: got %d after %s, want %d", path, status, took, want)
+				}
+			})
+			time.Sleep(5 * time.Millisecond)
+		}
+		all.Wait()
+		time.Sleep(600 * time.Millisecond) // until the timer has ended too
+	}
+}
+
 // A hijacked connection has no time limit.
 func TestTimeoutSparesHijacked(t *testing.T) {
 	t.Parallel()

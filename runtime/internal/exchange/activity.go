@@ -1,9 +1,6 @@
 package exchange
 
 import (
-	"maps"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,32 +13,6 @@ type activity struct {
 	running atomic.Int64
 	overdue atomic.Int64
 	lastEnd atomic.Int64 // nanoseconds since started
-
-	mu        sync.Mutex
-	unsettled map[*Exchange]struct{}
-}
-
-// begin records x until it is settled.
-func (a *activity) begin(x *Exchange) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.unsettled == nil {
-		a.unsettled = make(map[*Exchange]struct{})
-	}
-	a.unsettled[x] = struct{}{}
-}
-
-func (a *activity) settled(x *Exchange) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.unsettled, x)
-}
-
-// Unsettled returns the exchanges that are not settled yet, in no particular order.
-func (a *activity) Unsettled() []*Exchange {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Collect(maps.Keys(a.unsettled))
 }
 
 // Running returns the number of handlers that have been called and have not returned. It

@@ -10,6 +10,7 @@
 //	deadlines.go  the deadlines of the connection
 //	timeout.go    the time limit of a request, and the response when it is exceeded
 //	settle.go     the end of an exchange, which makes the result final
+//	unsettled.go  the exchanges that have not ended, and the timer of their deadlines
 //	outcome.go    the result, for observers
 //	activity.go   the number of running requests, and the time since the last one
 //
@@ -60,6 +61,7 @@ type Exchange struct {
 	server *Server
 	logger atomic.Pointer[zap.Logger]
 	body   *body // nil if the request has none
+	listed
 
 	newRequestID bool      // RequestID is generated
 	sentID       [1]string // backing array of a response header, saves an allocation
@@ -94,6 +96,7 @@ type Server struct {
 	Closed <-chan struct{}
 
 	activity
+	unsettled unsettled
 }
 
 // Middleware returns the outermost handler. For each request, it creates the exchange, adds the
@@ -118,7 +121,6 @@ func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.Peer = Host(r.RemoteAddr)
 	x.identify(r.Header)
 	x.ctx.base, x.ctx.exchange = r.Context(), x
-	h.server.begin(x)
 
 	if r.Body != nil && r.Body != http.NoBody {
 		h.serveBody(x, xw, r)

@@ -141,7 +141,7 @@ func (x *Exchange) checkLength() {
 // observe calls the observers of the settled exchange.
 func (x *Exchange) observe() {
 	x.duration = time.Since(x.Start)
-	x.server.settled(x)
+	x.server.unsettled.remove(x)
 	for _, observer := range x.server.Observers {
 		observer(x)
 	}

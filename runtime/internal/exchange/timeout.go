@@ -7,80 +7,45 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"goless.io/runtime/internal/netconn"
 )
 
-// Timeout limits the duration of a request. When the limit is exceeded, the request's context
-// ends and the exchange is settled: the client receives 504, or the connection is closed if a
-// part of another response has been sent. Later writes of the handler fail with
-// [http.ErrHandlerTimeout]. If limit is 0, there is no limit. Hijacked connections have no
-// limit.
+// TimeLimit returns a handler that limits the duration of a request. It must be inside
+// [Server.Middleware]. When the limit is exceeded, the request's context ends and the exchange is
+// settled: the client receives 504, or the connection is closed if a part of another response has
+// been sent. Later writes of the handler fail with [http.ErrHandlerTimeout]. If limit is 0, there
+// is no limit. Hijacked connections have no limit.
 //
 // A handler that ignores its context cannot be stopped. It continues and counts as running, but
 // its client receives nothing more from it.
-func Timeout(limit time.Duration) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		if limit <= 0 {
-			return next
+func (s *Server) TimeLimit(limit time.Duration, next http.Handler) http.Handler {
+	shared := newTimeLimit(limit)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := FromContext(r.Context())
+		x.ctx.limit = shared
+		s.unsettled.add(x, r.ProtoMajor == 1)
+		if shared != nil && r.ProtoMajor != 1 {
+			x.serveStream(w, r, next)
+		} else {
+			next.ServeHTTP(w, r)
 		}
-		return &timeout{next, timeLimit{
-			limit, fmt.Errorf("the request took longer than %s, the function's limit: %w", limit, context.DeadlineExceeded),
-		}}
+	})
+}
+
+// newTimeLimit returns nil if there is no limit.
+func newTimeLimit(limit time.Duration) *timeLimit {
+	if limit <= 0 {
+		return nil
 	}
-}
-
-type timeout struct {
-	next  http.Handler
-	limit timeLimit
-}
-
-func (t *timeout) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := FromContext(r.Context())
-	x.ctx.limit = &t.limit
-	if r.ProtoMajor != 1 {
-		t.serveStream(w, r, x)
-		return
-	}
-	timer := startTimer(t.limit.duration, x)
-	defer timer.stop() // also if the handler panics or calls runtime.Goexit
-	t.next.ServeHTTP(w, r)
-}
-
-// A timer calls onTimeout of an exchange. Timers are reused, which saves two allocations per
-// request.
-type timer struct {
-	timer    *time.Timer
-	exchange *Exchange
-}
-
-var timers sync.Pool
-
-func startTimer(limit time.Duration, x *Exchange) *timer {
-	if t, ok := timers.Get().(*timer); ok {
-		t.exchange = x
-		t.timer.Reset(limit)
-		return t
-	}
-	t := &timer{exchange: x}
-	t.timer = time.AfterFunc(limit, func() { t.exchange.onTimeout() })
-	return t
-}
-
-// stop stops the timer. A timer that has fired is not reused, because it may be calling onTimeout.
-func (t *timer) stop() {
-	if t.timer.Stop() {
-		t.exchange = nil
-		timers.Put(t)
-	}
+	return &timeLimit{limit, fmt.Errorf("the request took longer than %s, the function's limit: %w", limit, context.DeadlineExceeded)}
 }
 
 // serveStream serves an HTTP/2 request. The stream ends only when serveStream returns. So the
 // handler runs in its own goroutine and with its own header, which are abandoned after the
 // timeout.
-func (t *timeout) serveStream(w http.ResponseWriter, r *http.Request, x *Exchange) {
+func (x *Exchange) serveStream(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	x.header = x.inner.Header().Clone()
 	own := r.WithContext(r.Context()) // the server may use r while the handler still uses its copy
 	done := make(chan any, 1)
@@ -92,10 +57,10 @@ func (t *timeout) serveStream(w http.ResponseWriter, r *http.Request, x *Exchang
 				thrown = v
 			}
 		}()
-		t.next.ServeHTTP(w, own)
+		handler.ServeHTTP(w, own)
 		thrown = nil
 	}()
-	timer := time.NewTimer(time.Until(x.Start.Add(t.limit.duration)))
+	timer := time.NewTimer(time.Until(x.Start.Add(x.ctx.limit.duration)))
 	defer timer.Stop()
 	select {
 	case thrown := <-done:

@@ -9,7 +9,8 @@ import (
 
 // Limit limits how many handlers run at the same time. Requests beyond limit receive 503 with
 // Retry-After and [exchange.RejectedHeader]. If limit is 0, there is no limit. Limit must be
-// inside [exchange.Timeout], so that it also counts handlers that continue after their timeout.
+// inside [exchange.Server.TimeLimit], so that it also counts handlers that continue after their
+// timeout.
 func Limit(limit int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		if limit <= 0 {

@@ -1,7 +1,7 @@
 // Package middleware contains the middlewares around the user's handler, and the observers of
 // requests. The order of the handlers is
 //
-//	exchange.Server.Middleware(tracer.Handler(exchange.Timeout(Limit(Recover(handler)))))
+//	exchange.Server.Middleware(tracer.Handler(exchange.Server.TimeLimit(Limit(Recover(handler)))))
 //
 // where the tracer is optional. [Log] and [HTTPMetrics] observe an exchange when it is settled,
 // and so report the result that the client received.
