@@ -3,6 +3,7 @@ package activator
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,9 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -90,7 +93,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		Owns(&discoveryv1.EndpointSlice{}, builder.MatchEveryOwner).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOfPod)).
 		WatchesRawSource(source.Kind(activators, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ *corev1.Pod) []reconcile.Request { return r.services(ctx) }))).
+			func(ctx context.Context, _ *corev1.Pod) []reconcile.Request { return r.services(ctx) }), replicaChanged)).
 		WatchesRawSource(source.Channel(r.election.started, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.services(ctx) }))).
 		WatchesRawSource(source.Channel(r.poller.Answered, handler.TypedEnqueueRequestsFromMapFunc(
@@ -104,6 +107,15 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		}).
 		Complete(r)
 }
+
+// replicaChanged accepts those updates of the activator's pods that change the addresses to which
+// requests are routed, and restarts, after which a replica has to listen again.
+var replicaChanged = predicate.TypedFuncs[*corev1.Pod]{UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool {
+	before, now := e.ObjectOld, e.ObjectNew
+	sameContainer := func(a, b corev1.ContainerStatus) bool { return a.ContainerID == b.ContainerID }
+	return backend.ReplicaServes(before) != backend.ReplicaServes(now) || !slices.Equal(podEndpoints(before), podEndpoints(now)) ||
+		!slices.EqualFunc(before.Status.ContainerStatuses, now.Status.ContainerStatuses, sameContainer)
+}}
 
 // index adds the cache indexes of this package.
 func index(ctx context.Context, indexer client.FieldIndexer) error {
