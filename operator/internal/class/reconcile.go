@@ -96,23 +96,57 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 		}
 	}
 	var members []member
+	hasClass := map[[2]string]bool{} // by spec.className and namespace, which determine the class
 	for _, fn := range functions.Items {
-		has, err := c.hasClass(ctx, &fn, class)
-		if err != nil {
-			return nil, err
+		key := [2]string{fn.Spec.ClassName, fn.Namespace}
+		if _, known := hasClass[key]; !known {
+			has, err := c.hasClass(ctx, &fn, class)
+			if err != nil {
+				return nil, err
+			}
+			hasClass[key] = has
 		}
 		d := deployed[fn.UID]
-		if !has || d == nil || awaitsBuild(d) {
+		if !hasClass[key] || d == nil {
+			continue
+		}
+		facts := deploymentFacts(d)
+		if facts.awaitsBuild {
 			continue // a new function must not delay others
 		}
 		members = append(members, member{
-			name:    client.ObjectKeyFromObject(&fn),
-			ready:   meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady),
-			updated: d.Labels[desired.ClassLabel] == desired.ClassHash(&class.Spec), rollout: rolloutOf(d),
+			name: client.ObjectKeyFromObject(&fn), ready: functionFacts(&fn).ready,
+			updated: facts.class == desired.ClassHash(&class.Spec), rollout: facts.rollout,
 		})
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name.String(), b.name.String()) })
 	return members, nil
+}
+
+// ofFunction is what a class uses of a Function.
+type ofFunction struct {
+	class string // spec.className
+	ready bool
+}
+
+func functionFacts(fn *v1beta1.Function) ofFunction {
+	return ofFunction{class: fn.Spec.ClassName, ready: meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady)}
+}
+
+// ofDeployment is what a class uses of the Deployment of a Function.
+type ofDeployment struct {
+	owner       types.UID
+	class       string // hash of the class that the Deployment matches
+	awaitsBuild bool
+	rollout     rollout
+}
+
+func deploymentFacts(d *appsv1.Deployment) ofDeployment {
+	facts := ofDeployment{class: d.Labels[desired.ClassLabel], awaitsBuild: awaitsBuild(d), rollout: rolloutOf(d)}
+	if owner := metav1.GetControllerOfNoCopy(d); owner != nil {
+		facts.owner = owner.UID
+	}
+	return facts
 }
 
 // awaitsBuild reports whether the pods of a Deployment wait for their first binary.

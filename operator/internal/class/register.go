@@ -37,9 +37,16 @@ func (c *Classes) Register(mgr manager.Manager, functionController *builder.Buil
 		For(&v1beta1.FunctionClass{}, decides).
 		Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.allClasses), decides).
 		WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.allClasses), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		Watches(&v1beta1.Function{}, c.enqueueClass(func(_ context.Context, obj client.Object) *v1beta1.Function { return obj.(*v1beta1.Function) })).
-		Watches(&appsv1.Deployment{}, c.enqueueClass(c.functionOfDeployment)).
+		Watches(&v1beta1.Function{}, c.enqueueClass(func(_ context.Context, obj client.Object) *v1beta1.Function { return obj.(*v1beta1.Function) }),
+			builder.WithPredicates(changed(func(obj client.Object) any { return functionFacts(obj.(*v1beta1.Function)) }))).
+		Watches(&appsv1.Deployment{}, c.enqueueClass(c.functionOfDeployment),
+			builder.WithPredicates(changed(func(obj client.Object) any { return deploymentFacts(obj.(*appsv1.Deployment)) }))).
 		Complete(reconcile.Func(c.reconcile))
+}
+
+// changed is a predicate for updates that change facts, which must be comparable.
+func changed(facts func(client.Object) any) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return facts(e.ObjectOld) != facts(e.ObjectNew) }}
 }
 
 // labelsChanged is a predicate for updates that change labels.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
 )
 
 func TestNextRollout(t *testing.T) {
@@ -211,6 +212,52 @@ func TestAwaitsBuild(t *testing.T) {
 		}
 		if got := awaitsBuild(d); got != test.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// A class is reconciled after those changes of a function that its rollout depends on, and not after
+// others, such as each change of the number of ready replicas.
+func TestFacts(t *testing.T) {
+	fn := &v1beta1.Function{}
+	fn.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse}}
+	for name, test := range map[string]struct {
+		change func(*v1beta1.Function)
+		want   bool
+	}{
+		"Source":  {func(fn *v1beta1.Function) { fn.Spec.Function, fn.Generation = "next", 2 }, false},
+		"Status":  {func(fn *v1beta1.Function) { fn.Status.ReadyReplicas = 3 }, false},
+		"Message": {func(fn *v1beta1.Function) { fn.Status.Conditions[0].Message = "starting" }, false},
+		"Ready":   {func(fn *v1beta1.Function) { fn.Status.Conditions[0].Status = metav1.ConditionTrue }, true},
+		"Class":   {func(fn *v1beta1.Function) { fn.Spec.ClassName = "gold" }, true},
+	} {
+		now := fn.DeepCopy()
+		test.change(now)
+		if got := functionFacts(fn) != functionFacts(now); got != test.want {
+			t.Errorf("Function, %s: %t, want %t", name, got, test.want)
+		}
+	}
+
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(3))}}
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 2, AvailableReplicas: 2}
+	for name, test := range map[string]struct {
+		change func(*appsv1.Deployment)
+		want   bool
+	}{
+		"Replicas": {func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }, false},
+		"Done":     {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, true},
+		"Label":    {func(d *appsv1.Deployment) { d.Labels = map[string]string{desired.ClassLabel: "next"} }, true},
+		"Owner": {func(d *appsv1.Deployment) {
+			d.OwnerReferences = []metav1.OwnerReference{{UID: "uid", Controller: new(true)}}
+		}, true},
+		"Compiling": {func(d *appsv1.Deployment) {
+			d.Labels, d.Status.ReadyReplicas = map[string]string{"goless.io/awaits-build": "true"}, 0
+		}, true},
+	} {
+		now := d.DeepCopy()
+		test.change(now)
+		if got := deploymentFacts(d) != deploymentFacts(now); got != test.want {
+			t.Errorf("Deployment, %s: %t, want %t", name, got, test.want)
 		}
 	}
 }
