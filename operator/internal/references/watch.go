@@ -6,7 +6,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,9 +35,15 @@ const defaultPause = 10 * time.Second
 // Watch makes a controller reconcile a Function when an object that it refers to changes.
 // namespaces are the watched namespaces; nil means all.
 func Watch(mgr manager.Manager, namespaces map[string]cache.Config, s settings.Settings, b *builder.Builder) (*References, error) {
+	// The sources of Functions would be most of the cache.
+	noSource, err := labels.NewRequirement(desired.RevisionLabel, selection.DoesNotExist, nil)
+	if err != nil {
+		return nil, err
+	}
 	versions, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultNamespaces: namespaces, DefaultTransform: onlyVersion,
+		ByObject: map[client.Object]cache.ByObject{metadata(configMaps): {Label: labels.NewSelector().Add(*noSource)}},
 	})
 	if err != nil {
 		return nil, err
