@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -93,7 +94,7 @@ func TestLoader(t *testing.T) {
 	live := &oneFunction{latest: fn.DeepCopy()}
 	fn.Spec.Summary = new(desired.SummaryOf("latest"))
 	load := (&Sources{Live: live}).Loader(fn)
-	for reads := 1; reads < 3; reads++ {
+	for reads := 1; reads < 3; reads++ { // each from the watch cache
 		if source, err := load(t.Context()); err != nil || source != "latest" || live.reads != reads {
 			t.Errorf("read %d: %q, %v, after %d reads of the API server", reads, source, err, live.reads)
 		}
@@ -104,17 +105,45 @@ func TestLoader(t *testing.T) {
 	}
 }
 
+// An API server whose watch cache is behind is asked for the source in etcd.
+func TestLoaderWithStaleCache(t *testing.T) {
+	for name, cached := range map[string]*v1beta1.Function{"Older": {}, "Fails": nil} {
+		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "f", UID: "uid"}}
+		fn.Spec.Function = "latest"
+		live := &oneFunction{latest: fn.DeepCopy(), cached: cached, stale: true}
+		if cached != nil {
+			fn.DeepCopyInto(cached)
+			cached.Spec.Function = "older"
+		}
+		fn.Spec.Summary = new(desired.SummaryOf("latest"))
+		if source, err := (&Sources{Live: live}).Loader(fn)(t.Context()); err != nil || source != "latest" || live.reads != 2 {
+			t.Errorf("%s: %q, %v, after %d reads of the API server", name, source, err, live.reads)
+		}
+	}
+}
+
 // oneFunction is an API server with one Function.
 type oneFunction struct {
 	client.Reader
 	latest *v1beta1.Function
 	reads  int
+
+	stale  bool // the watch cache contains cached, or fails if that is nil
+	cached *v1beta1.Function
 }
 
-func (o *oneFunction) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (o *oneFunction) Get(_ context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	if fn, ok := into.(*v1beta1.Function); ok {
 		o.reads++
-		o.latest.DeepCopyInto(fn)
+		raw := (&client.GetOptions{}).ApplyOptions(options).Raw
+		switch fromCache := raw != nil && raw.ResourceVersion == "0"; {
+		case fromCache && o.stale && o.cached == nil:
+			return apierrors.NewInternalError(errors.New("the watch cache is not initialized"))
+		case fromCache && o.stale:
+			o.cached.DeepCopyInto(fn)
+		default:
+			o.latest.DeepCopyInto(fn)
+		}
 		return nil
 	}
 	return apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("configmaps").GroupResource(), key.Name)

@@ -44,8 +44,8 @@ func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 	if fn.Spec.Summary == nil || fn.Spec.Function != "" {
 		return nil
 	}
-	for _, read := range []func(context.Context, *v1beta1.Function) (string, error){s.latest, s.former} {
-		source, err := read(ctx, fn)
+	for _, from := range []func(context.Context, *v1beta1.Function) (string, error){s.cached, s.latest, s.former} {
+		source, err := from(ctx, fn)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading the source: %w", err)
 		}
@@ -71,9 +71,20 @@ func (s *Sources) Loader(fn *v1beta1.Function) func(context.Context) (string, er
 	}
 }
 
+// cached reads the source from the watch cache of the API server, which is cheaper than a read from
+// etcd. It may be an older source: there may be several API servers, and another one is watched.
+func (s *Sources) cached(ctx context.Context, fn *v1beta1.Function) (string, error) {
+	source, _ := s.read(ctx, fn, &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}})
+	return source, nil // after an error, the source is read from etcd
+}
+
 func (s *Sources) latest(ctx context.Context, fn *v1beta1.Function) (string, error) {
+	return s.read(ctx, fn)
+}
+
+func (s *Sources) read(ctx context.Context, fn *v1beta1.Function, options ...client.GetOption) (string, error) {
 	var now v1beta1.Function
-	err := s.Live.Get(ctx, client.ObjectKeyFromObject(fn), &now)
+	err := s.Live.Get(ctx, client.ObjectKeyFromObject(fn), &now, options...)
 	if err != nil || now.UID != fn.UID {
 		return "", err
 	}
