@@ -32,7 +32,7 @@ func TestRecheck(t *testing.T) {
 		"TakenForDays":   {taken, nil, 48 * time.Hour, maxRecheck, ""},
 		"Degraded":       {nil, lacks, 20 * time.Second, 20 * time.Second, ""},
 		"Both":           {invalid, lacks, time.Hour, maxRecheck, ""},
-		"Account":        {nil, nil, maxRecheck, maxRecheck, "a"},
+		"Account":        {nil, nil, maxRecheck, accountRecheck, "a"},
 		"AccountRefused": {invalid, nil, time.Minute, time.Minute, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// A Function with an account is requeued every minute, or earlier if another check is due.
+// A Function with an account is requeued at intervals, or earlier if another check is due.
 func TestSoonest(t *testing.T) {
 	if got := soonest(0, maxRecheck, status.SlowStart); got != status.SlowStart {
 		t.Errorf("got %s, want %s", got, status.SlowStart)

@@ -39,6 +39,10 @@ const (
 	minRecheck = time.Second
 	maxRecheck = time.Minute
 
+	// accountRecheck is the time after which the operator checks again whether a function may run as
+	// its ServiceAccount.
+	accountRecheck = 3 * time.Minute
+
 	// minConflictPause and maxConflictPause bound the pause after a conflict, in which the cache
 	// catches up. The pause doubles with each consecutive conflict.
 	minConflictPause = 50 * time.Millisecond
@@ -143,9 +147,12 @@ func soonest(times ...time.Duration) (least time.Duration) {
 // error has lasted. An invalid spec needs no recheck, because it is fixed by a change of the
 // Function, which is watched. The permission to run as its ServiceAccount is not watched.
 func recheck(fn *v1beta1.Function, seen status.Seen, now time.Time) time.Duration {
-	problem := seen.Problem()
-	waits := len(seen.Outcome.Degraded) > 0 || problem != nil && problem.Reason != v1beta1.ReasonInvalidSpec || fn.Spec.ServiceAccountName != ""
-	if !waits {
+	problem, account := seen.Problem(), fn.Spec.ServiceAccountName != ""
+	switch {
+	case len(seen.Outcome.Degraded) > 0:
+	case problem == nil && account:
+		return accountRecheck
+	case problem == nil, problem.Reason == v1beta1.ReasonInvalidSpec && !account:
 		return 0
 	}
 	lasted := maxRecheck

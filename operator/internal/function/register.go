@@ -110,7 +110,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	r.sources = &observe.Sources{Live: r.Live}
 	r.observer = &observe.Observer{
 		Client: r.Client, Sources: r.sources, Settings: r.Settings, Classes: classes,
-		Accounts: validation.ServiceAccounts{Client: r.Client, Namespace: r.Namespace}, References: r.references, Orders: r.orders, Activators: activators,
+		Accounts: observe.NewAccounts(validation.ServiceAccounts{Client: r.Client, Namespace: r.Namespace}), References: r.references, Orders: r.orders, Activators: activators,
 	}
 	r.applier = &apply.Applier{Client: r.Client, Live: r.Live, Sources: r.sources, Orders: r.orders, Metrics: r.Metrics}
 	return b.Complete(reconcile.Func(r.reconcileNamed))

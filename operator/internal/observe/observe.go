@@ -26,7 +26,6 @@ import (
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/references"
 	"goless.io/operator/internal/settings"
-	"goless.io/operator/internal/validation"
 )
 
 // Observer takes Snapshots.
@@ -42,7 +41,7 @@ type Observer struct {
 	Classes  *class.Classes
 
 	// Accounts checks which ServiceAccounts functions may run as.
-	Accounts validation.ServiceAccounts
+	Accounts Accounts
 
 	// References returns the hashes of the values that Functions refer to.
 	References *references.References
@@ -84,7 +83,7 @@ func (o *Observer) resolveClass(ctx context.Context, fn *v1beta1.Function, s *Sn
 	if classErr != nil {
 		classErr = fmt.Errorf("finding the FunctionClass: %w", classErr)
 	}
-	wrongAccount, accountErr := o.Accounts.Check(ctx, fn)
+	wrongAccount, accountErr := o.Accounts.check(ctx, fn)
 	err := errors.Join(classErr, accountErr)
 	if err != nil && fn.Status.ObservedGeneration == fn.Generation {
 		return nil, err
