@@ -49,6 +49,9 @@ type Orders struct {
 	service *Service
 	changed chan event.GenericEvent
 
+	// byKey contains a value for each order that is being sent by its key.
+	byKey chan struct{}
+
 	// ctx is canceled when the manager stops, which cancels all orders.
 	ctx context.Context
 	end context.CancelFunc
@@ -76,7 +79,7 @@ type Load func(context.Context) (string, error)
 
 // New returns Orders for a service. The caller adds them to a manager.
 func New(service *Service) *Orders {
-	o := &Orders{service: service, changed: make(chan event.GenericEvent), byFunction: map[types.NamespacedName]map[string]*order{}}
+	o := &Orders{service: service, changed: make(chan event.GenericEvent), byKey: make(chan struct{}, maxByKey), byFunction: map[types.NamespacedName]map[string]*order{}}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	return o
 }

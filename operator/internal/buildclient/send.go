@@ -111,7 +111,7 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		key = answer.Binary.Key
 	}
 	if sending.Source == "" && key != "" {
-		event, err := connection.client.Build(ctx, buildapi.Order{Namespace: sending.Namespace, Key: key}, nil)
+		event, err := o.sendKey(ctx, connection, buildapi.Order{Namespace: sending.Namespace, Key: key})
 		if !buildapi.Unknown(err) {
 			return o.answer(connection, answer, event, err)
 		}
@@ -136,6 +136,21 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		o.set(ctx, fn, known, answer)
 	})
 	return o.answer(connection, answer, event, err)
+}
+
+// maxByKey is the maximum number of orders that are sent by their key at the same time, one connection
+// each. Many functions may wake at the same time, and the service responds within milliseconds.
+const maxByKey = 16
+
+// sendKey sends an order without its source.
+func (o *Orders) sendKey(ctx context.Context, connection *connection, wanted buildapi.Order) (buildapi.Event, error) {
+	select {
+	case o.byKey <- struct{}{}:
+		defer func() { <-o.byKey }()
+	case <-ctx.Done():
+		return buildapi.Event{}, ctx.Err()
+	}
+	return connection.client.Build(ctx, wanted, nil)
 }
 
 // answer returns the answer after the last event of an order, or the previous answer if the order

@@ -145,3 +145,20 @@ func TestOrderByKey(t *testing.T) {
 		orders.Keep(fn, nil)
 	}
 }
+
+// No more than maxByKey orders are sent by their key at the same time.
+func TestOrdersByKeyAreBounded(t *testing.T) {
+	orders, service := start(t, map[string]string{wanted.Source: buildtest.Built})
+	for range maxByKey { // orders that the service does not answer
+		orders.byKey <- struct{}{}
+	}
+	bare := wanted
+	bare.Source = ""
+	orders.Add(fn, "1", bare, service.Key(wanted), func(context.Context) (string, error) { return wanted.Source, nil })
+	time.Sleep(200 * time.Millisecond)
+	if orders.Answers(fn)["1"].Binary != nil {
+		t.Error("the order did not wait")
+	}
+	<-orders.byKey
+	await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
+}
