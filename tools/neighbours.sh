@@ -29,14 +29,14 @@ cd "$(dirname "$0")/.."
 # A row begins with the name of the neighbour, so that sort keeps one for each.
 table() {
   local page=docs/how-to/install.md rows=.cache/neighbours/rows
-  { cat .cache/neighbours/*.row; sed -n '/^<!-- make neighbours/,/^<!-- end/p' "$page" | grep '^| [a-z]' | grep -v '^| neighbour ' || true; } |
+  { cat .cache/neighbours/*.row; sed -n '/^<!-- make neighbours/,/^<!-- end/p' "$page" | grep '^| [a-z]' | grep -v '^| software ' || true; } |
     sort -t '|' -k 2,2 -s -u >"$rows"
   awk -v rows="$rows" '
     /^<!-- end/ { inside = 0 }
     !inside { print }
     /^<!-- make neighbours/ {
       inside = 1
-      print "\n| neighbour | version | seen | date |\n|---|---|---|---|"
+      print "\n| software | version | result | date |\n|---|---|---|---|"
       while ((getline row < rows) > 0) print row
       print ""
     }' "$page" >"$rows.md"

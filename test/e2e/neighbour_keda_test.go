@@ -192,7 +192,7 @@ func kedaConflict(t *testing.T) {
 	ns.quick("ordered")
 	publish(400)
 	ns.becomes(fn, "three replicas", has(3))
-	seen(t, "The second of two triggers on a Function reports `ScaleConflict`, and scales it when the first is deleted.")
+	seen(t, "The second of two triggers on a Function reports `ScaleConflict`, and scales the Function when the first is deleted.")
 
 	// The webhook of KEDA rejects a second ScaledObject, also that of a trigger.
 	ns.kubectl("delete", "natstrigger/ordered", "--timeout=60s")

@@ -119,7 +119,7 @@ networkPolicyEgress:
 		ns.admits(fn, outside, monitoring)
 		ns.applyYAML(minutely)
 		ns.kubectl("wait", "crontrigger/minutely", "--for=condition=Delivered", "--timeout=180s")
-		seen(t, "In a namespace that denies by default, functions start, sleep and wake with the documented policies, and a CronTrigger calls them.")
+		seen(t, "In a namespace that denies by default, functions start, sleep and wake with the documented policies. With a policy for the pods of triggers, a CronTrigger calls them.")
 	})
 }
 

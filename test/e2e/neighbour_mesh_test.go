@@ -48,7 +48,7 @@ func TestNeighbourMesh(t *testing.T) {
 			return condition(fn, v1beta1.ConditionDegraded).Reason == v1beta1.ReasonCannotSleep
 		})
 	})
-	seen(t, "With a sidecar of ours: start, sleep, wake, rollout and CronTrigger; with plaintext refused, functions do not sleep and say why.")
+	seen(t, "No service mesh was run, only our own test sidecar. With it, functions start, sleep, wake and are updated, and a CronTrigger calls them. If the sidecar rejects plaintext, functions do not sleep, and their status contains the reason.")
 }
 
 // inMesh returns a namespace into whose pods the sidecar is injected.

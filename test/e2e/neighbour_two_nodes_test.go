@@ -77,7 +77,7 @@ func TestNeighbourTwoNodesDrain(t *testing.T) {
 			t.Errorf("%s runs on %v after the drain", fn.Name, on)
 		}
 	}
-	seen(t, fmt.Sprintf("Draining a node under %d requests per second to %d functions with `DRAIN_DELAY` %s fails no request.", rate, functions, delay))
+	seen(t, fmt.Sprintf("While a node is drained, no request fails: %d functions with `DRAIN_DELAY` %s receive %d requests per second.", functions, delay, rate))
 }
 
 // A function falls asleep and wakes while the kube-proxy of a node is 10 seconds late.
@@ -173,7 +173,7 @@ func TestNeighbourTwoNodesLost(t *testing.T) {
 		ns.answers(fn, "here")
 		ns.until("one pod of "+fn.Name+" is left", func() bool { return len(ns.pods(fn)) == 1 })
 	}
-	seen(t, fmt.Sprintf("Functions with one replica on a node that vanishes answer again within %.0f seconds.", longest.Seconds()))
+	seen(t, fmt.Sprintf("Functions with one replica on a node that vanishes respond again within %.0f seconds.", longest.Seconds()))
 }
 
 // newNamespaceOfTwoNodes returns a namespace of a cluster with two nodes, and moves the program
