@@ -13,8 +13,9 @@
 // program's own endpoints:
 //
 //	/healthz   200 while the process runs
-//	/readyz    200 while the function accepts requests; 503 while it starts or drains, while
-//	           the Ready hook fails, or when standard error has not been read for 5 seconds
+//	/readyz    200 while clients should send requests; 503 while the function starts, from the
+//	           middle of DRAIN_DELAY on, while the Ready hook fails, or when standard error has
+//	           not been read for 5 seconds
 //	/metrics   Prometheus metrics of the runtime and of the default registry
 //	/activity  {"inFlight":0,"idleSeconds":12.345}: the requests in flight and, if there are
 //	           none, the time since the last one ended

@@ -10,13 +10,15 @@
 // is a span for each request that the function serves, and for each request that it sends with
 // [goless.io/runtime.Client].
 //
-// The OpenTelemetry SDK records the spans, and is the global tracer provider while the function is
-// served. So your code can add spans to a request with otel.Tracer, and so can libraries.
+// The OpenTelemetry SDK records the spans, and provides the global tracer provider while the
+// function is served. So your code can add spans to a request with otel.Tracer, and so can
+// libraries.
 //
 // The SDK reads its own variables, such as OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG,
 // OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME (default: the name of the function) and
 // OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT. This package reads the following variables. They have
-// the meanings and defaults that OpenTelemetry specifies:
+// the meanings and defaults that OpenTelemetry specifies, with one exception: the default of
+// OTEL_TRACES_EXPORTER is none, or otlp if an endpoint is set.
 //
 //	OTEL_SDK_DISABLED            true disables the export
 //	OTEL_TRACES_EXPORTER         otlp or none

@@ -1,6 +1,6 @@
 // Command kodata fills the directory that ko includes in the builder's image: a pinned Go
 // toolchain, the modules that the runtime needs, and a build cache with the runtime and everything
-// that a function can import.
+// that a function without a go.mod can import.
 //
 // The cache is created by the code that builds functions, because its entries match only if all
 // inputs of a build are equal: the toolchain, the flags and the environment. For another

@@ -4,8 +4,8 @@
 // produce the same binary, byte for byte.
 //
 // Sources are untrusted, so the compiler runs in a sandbox: it can access only the toolchain, the
-// modules and the program. Landlock blocks TCP on Linux 6.7 and newer, and UDP since version 10 of
-// its ABI. On older kernels, only a NetworkPolicy blocks them.
+// modules and the program. Landlock blocks TCP since version 4 of its ABI (Linux 6.7), and UDP
+// since version 10. If the kernel has an older version, only a NetworkPolicy blocks that protocol.
 package compile
 
 import (

@@ -141,9 +141,10 @@ type FunctionClassSpec struct {
 	PodUser *PodUser `json:"podUser,omitempty"`
 
 	// labels are added to the pods. List each of them, or its prefix, in the annotation
-	// fence.goless.io/labels of the ValidatingAdmissionPolicyBinding goless-operator-deployments.
-	// Otherwise the API server rejects the Deployments. The prefixes goless.io/ and pod.goless.io/
-	// are not allowed. Maximum: 32.
+	// fence.goless.io/labels of the ValidatingAdmissionPolicyBinding goless-operator-deployments,
+	// which belongs to the access policies of Goless (see docs/security.md). Otherwise the API
+	// server rejects the Deployments. The prefixes goless.io/ and pod.goless.io/ are not allowed.
+	// Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="labels with the prefixes goless.io/ and pod.goless.io/ are set by Goless"
@@ -151,8 +152,9 @@ type FunctionClassSpec struct {
 
 	// annotations are added to the pods. List each of them, or its prefix, in the annotation
 	// fence.goless.io/annotations of the ValidatingAdmissionPolicyBinding
-	// goless-operator-deployments. Otherwise the API server rejects the Deployments. The prefixes
-	// goless.io/ and pod.goless.io/ are not allowed. Maximum: 32.
+	// goless-operator-deployments, which belongs to the access policies of Goless (see
+	// docs/security.md). Otherwise the API server rejects the Deployments. The prefixes goless.io/
+	// and pod.goless.io/ are not allowed. Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="annotations with the prefixes goless.io/ and pod.goless.io/ are set by Goless"

@@ -72,7 +72,8 @@ type FunctionSpec struct {
 
 	// function is the Go source. It declares func Handler(w http.ResponseWriter, r *http.Request)
 	// in any package except main. It is one of:
-	//   - a single Go file, which may import the standard library
+	//   - a single Go file, which may import the standard library, goless.io/runtime and
+	//     goless.io/runtime/otlp
 	//   - a txtar archive of several files: Go files, packages in subdirectories, files to embed,
 	//     tests, and go.mod with go.sum for dependencies
 	//
@@ -132,8 +133,9 @@ type FunctionSpec struct {
 	AppProtocol string `json:"appProtocol,omitempty"`
 
 	// replicas is the number of pods. Default: 1. Minimum: 0, which stops the function and keeps
-	// its Service. "kubectl scale" and a HorizontalPodAutoscaler of the Function set this field. If
-	// scaling is set, 0 stops the function and other values are ignored.
+	// its Service. "kubectl scale" and a HorizontalPodAutoscaler that targets the Function set this
+	// field. If scaling is set, 0 stops the function and other values are ignored. The
+	// HorizontalPodAutoscaler that scaling creates does not set this field.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
 	// rejects a larger number. If a stored spec exceeds the maximum, for example because the maximum
@@ -154,9 +156,9 @@ type FunctionSpec struct {
 	//
 	// Do not set DRAIN_TIMEOUT; use drainSeconds. DRAIN_DELAY is the time for which a terminating
 	// pod still accepts requests, by default 15 seconds (see the setting "endpointPropagation").
-	// The operator does not read the values of DRAIN_DELAY and DRAIN_TIMEOUT. If env sets one of
-	// them, the termination grace period of the pod is more than one hour; if it sets both, more
-	// than two. A pod that hangs is not killed before that.
+	// The operator does not read the values of these two variables. For each of them that env sets,
+	// it reserves one hour in the termination grace period of the pod. So the kubelet does not kill
+	// the pod too early, but it also waits that long before it kills a pod that hangs.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -206,13 +208,14 @@ type FunctionSpec struct {
 	// resources are the resource requests and limits of the function container. Defaults, unless
 	// the FunctionClass or the cluster settings change them:
 	//   - requests: cpu 50m, memory 32Mi, ephemeral-storage 16Mi
-	//   - limits: memory 256Mi, ephemeral-storage 1Gi; for cpu the maximum that the setting
-	//     "function.maxResources" or the FunctionClass sets, or no limit if neither sets one
+	//   - limits: memory 256Mi, ephemeral-storage 1Gi; cpu has no limit, unless maxResources of the
+	//     FunctionClass or the setting "function.maxResources" sets cpu, which is then the limit
 	//
-	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
-	// ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger
+	// The cluster has a maximum for each amount in this field, by default 4 cpu, 4Gi of memory and
+	// 4Gi of ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger
 	// amount. If a stored spec exceeds the maximum, for example because the maximum was lowered
-	// later, the operator uses the maximum and reports that in the status.
+	// later, the operator uses the maximum and reports that in the status. A function without a
+	// limit of cpu can use more cpu than the maximum.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
@@ -225,9 +228,11 @@ type FunctionSpec struct {
 	// such requests.
 	//
 	// A terminating pod gives its requests drainSeconds to finish, by default timeout and at least
-	// 20 seconds. If a client makes no progress for 60 seconds while the handler reads the body or
-	// writes the response, that read or write fails. The variable REQUEST_STALL_TIMEOUT in env
-	// changes this limit, and timeout 0s disables it.
+	// 20 seconds.
+	//
+	// If a client makes no progress for 60 seconds while the handler reads the body or writes the
+	// response, that read or write fails. The variable REQUEST_STALL_TIMEOUT in env sets another
+	// limit. If spec.timeout is 0s, there is no such limit, unless env sets the variable.
 	// +optional
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string

@@ -7,9 +7,9 @@ package v1beta1
 type Modules struct {
 	// goProxy is GOPROXY. It must not contain a file: URL. The value off rejects every source that
 	// requires a module. Builds do not run version control, so private modules require a module
-	// proxy that serves them. Default for Shared builds: the default of the go command without the
-	// entry "direct", with which a source could make the build service connect to any host.
-	// Maximum: 4096 characters.
+	// proxy that serves them. Default: the default of the go command. Shared builds use that default
+	// without its entry direct, because direct would let a source make the build service connect to
+	// any host. Maximum: 4096 characters.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)(^|[,| ])file:')",message="must not have a file: URL, which would let sources read files of the build service; serve the modules over HTTP"
 	// +optional
@@ -57,8 +57,9 @@ type Modules struct {
 	// netrc selects a key with a .netrc file of credentials for goProxy, in a Secret in the
 	// namespace of each Function. The Secret is optional. List its name in the annotation
 	// fence.goless.io/netrc-secret of the ValidatingAdmissionPolicyBinding
-	// goless-operator-deployments. Otherwise the API server rejects the Deployments. With netrc,
-	// sources with a go.mod are compiled InPod.
+	// goless-operator-deployments, which belongs to the access policies of Goless (see
+	// docs/security.md). Otherwise the API server rejects the Deployments. With netrc, sources with
+	// a go.mod are compiled InPod.
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`
 }

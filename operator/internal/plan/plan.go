@@ -1,6 +1,6 @@
 // Package plan decides how to change the objects of a Function. It computes a Plan from the
 // Function, a Snapshot of the cluster and the settings. It does not read from or write to the
-// cluster, so table tests cover every decision.
+// cluster, so table tests can cover every decision.
 package plan
 
 import (

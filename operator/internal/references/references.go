@@ -1,5 +1,6 @@
-// Package references watches the ConfigMaps and Secrets that the environment and the files of
-// Functions refer to, because a change of their values triggers a rollout.
+// Package references watches the ConfigMaps that the environment and the files of Functions refer
+// to and, with the setting watchSecrets, the Secrets that their environment refers to. A change of
+// their values triggers a rollout.
 //
 // It has its own metadata cache: the manager's cache has one selector for each kind and contains
 // only objects with the label of a Function.

@@ -19,9 +19,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // As with all CronJobs, a scheduled time may lead to two calls or to none. Two calls for one
 // scheduled time have the same Ce-Id. The condition Delivered reports a call that was not made.
 //
-// Only the container named deliver determines the outcome of a call, when it terminates.
-// Other containers of the pod, such as an injected sidecar, are ignored: if one of them is still
-// running at that time, the Job is deleted once the outcome is in the status.
+// The exit code of the container named deliver determines the outcome of a call. Other containers
+// of the pod, such as an injected sidecar, are ignored. If one of them still runs when deliver has
+// terminated, the Job is deleted as soon as the status contains the outcome.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless

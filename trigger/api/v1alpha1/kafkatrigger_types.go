@@ -20,6 +20,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //   - Ce-Kafkatombstone is true if the record has no value.
 //   - The headers of the record are sent too.
 //
+// A record that is itself a CloudEvent keeps its own attributes, such as Ce-Id and Ce-Type. Its
+// attribute golessid (Ce-Golessid) contains the ID in the format above.
+//
 // With spec.batch, a request contains several records of the same partition in batched content
 // mode. Of their headers, only Content-Type is sent, as the attribute datacontenttype.
 //

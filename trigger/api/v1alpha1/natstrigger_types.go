@@ -21,6 +21,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //   - Ce-Subject is the subject of the message.
 //   - The headers of the message are sent too, except those that begin with Nats-.
 //
+// A message that is itself a CloudEvent keeps its own attributes, such as Ce-Id and Ce-Type. Its
+// attribute golessid (Ce-Golessid) contains the ID in the format above.
+//
 // With spec.batch, a request contains several messages, possibly of different subjects, in batched
 // content mode. Of their headers, only Content-Type is sent, as the attribute datacontenttype.
 //
@@ -80,17 +83,18 @@ type NATSTriggerSpec struct {
 	Stream string `json:"stream,omitempty"`
 
 	// consumer is the name of the durable consumer of the stream, or of the queue group if stream
-	// is not set. Default: goless_NAMESPACE_NAME of the trigger. If stream is set and no consumer
-	// of that name exists, an existing consumer goless-NAMESPACE-NAME (the default of earlier
-	// releases of Goless) is used instead, unless it belongs to another trigger.
+	// is not set. Default: goless_NAMESPACE_NAME of the trigger. If stream is set, consumer has its
+	// default and that consumer does not exist, the consumer goless-NAMESPACE-NAME (the default of
+	// earlier releases of Goless) is used instead if it exists and does not belong to another
+	// trigger.
 	//
-	// A consumer that does not exist is created and begins with the first message of the stream. It
-	// is not deleted with the trigger. A consumer that Goless did not create is used unchanged and
-	// must:
+	// If the consumer does not exist, the trigger creates it. It then begins with the first message
+	// of the stream, and is not deleted with the trigger. A consumer that Goless did not create is
+	// used unchanged and must:
 	//   - be a pull consumer with ack policy explicit and deliver policy all
-	//   - have the filter spec.subject
-	//   - not set max_deliver or headers_only
-	//   - not be used by another trigger
+	//   - have the filter spec.subject, or none if that is >
+	//   - have max_deliver -1 (no limit) and headers_only false
+	//   - not have the metadata goless.io/trigger, which the consumers of triggers have
 	//
 	// If several clusters use the same servers and account, and their triggers have the same
 	// namespace and name, set a different consumer in each cluster. Otherwise each trigger receives
