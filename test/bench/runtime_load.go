@@ -15,8 +15,8 @@ var connections = []int{1, 16, 256}
 // Rounds are short and many, so that other load on the machine affects both servers.
 const loadTime = 500 * time.Millisecond
 
-// measureLoad alternates between the Function and the bare server, at maximum load. The two
-// rows without a number are the worst of the three.
+// measureLoad alternates between the Function, the bare server and the server with middlewares, at
+// maximum load. The two rows without a number are the worst of the three.
 func measureLoad(ctx context.Context, s *session, function, bare string) error {
 	ours, err := startProcess(ctx, function)
 	if err != nil {
@@ -28,11 +28,16 @@ func measureLoad(ctx context.Context, s *session, function, bare string) error {
 		return err
 	}
 	defer theirs.stop()
+	usual, err := startProcess(ctx, bare, "middlewares")
+	if err != nil {
+		return err
+	}
+	defer usual.stop()
 	var ratios, deltas []float64
 	for _, n := range connections {
-		rows := []string{fmt.Sprintf("runtime.rps.%d", n), fmt.Sprintf("runtime.p99_ms.%d", n), fmt.Sprintf("runtime.cpu_us.%d", n)}
+		rows := []string{fmt.Sprintf("runtime.rps.%d", n), fmt.Sprintf("runtime.p99_ms.%d", n), fmt.Sprintf("runtime.cpu_us.%d", n), fmt.Sprintf("runtime.rps_usual.%d", n)}
 		s.step(ctx, fmt.Sprintf("load of %d connections", n), rows, func(ctx context.Context) error {
-			ratio, delta, err := compareLoad(ctx, s, ours, theirs, n)
+			ratio, delta, err := compareLoad(ctx, s, ours, theirs, usual, n)
 			ratios, deltas = append(ratios, ratio), append(deltas, delta)
 			return err
 		})
@@ -45,10 +50,10 @@ func measureLoad(ctx context.Context, s *session, function, bare string) error {
 	return nil
 }
 
-// compareLoad returns the medians, over pairs of rounds, of the ratio of throughput and of the
-// difference of the 99th percentiles in milliseconds.
-func compareLoad(ctx context.Context, s *session, ours, theirs *process, n int) (ratio, delta float64, err error) {
-	loads := map[*process][]load{ours: nil, theirs: nil}
+// compareLoad returns the medians, over pairs of rounds of ours and theirs, of the ratio of
+// throughput and of the difference of the 99th percentiles in milliseconds.
+func compareLoad(ctx context.Context, s *session, ours, theirs, usual *process, n int) (ratio, delta float64, err error) {
+	loads := map[*process][]load{ours: nil, theirs: nil, usual: nil}
 	var ratios, deltas []float64
 	for round := range s.n {
 		s.progress.say("round %d of %d", round+1, s.n)
@@ -69,6 +74,8 @@ func compareLoad(ctx context.Context, s *session, ours, theirs *process, n int) 
 	add("rps", "1/s", func(l load) float64 { return l.rate })
 	add("p99_ms", "ms", func(l load) float64 { return l.p99 })
 	add("cpu_us", "us", func(l load) float64 { return l.cpu })
+	rate := func(l load) float64 { return l.rate }
+	s.results.addRatio(fmt.Sprintf("runtime.rps_usual.%d", n), medianOf(loads[ours], rate), medianOf(loads[usual], rate), "1/s", s.n)
 	return median(ratios), median(deltas), nil
 }
 

@@ -23,8 +23,8 @@ type process struct {
 	addr, admin string
 }
 
-func startProcess(ctx context.Context, program string) (*process, error) {
-	p := &process{cmd: exec.CommandContext(ctx, program)}
+func startProcess(ctx context.Context, program string, args ...string) (*process, error) {
+	p := &process{cmd: exec.CommandContext(ctx, program, args...)}
 	p.cmd.Env = []string{"SERVER_LISTENER=3", "ADMIN_LISTENER=4", "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc"}
 	for _, address := range []*string{&p.addr, &p.admin} {
 		file, err := listenerFile(address)
