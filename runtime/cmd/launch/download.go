@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -72,13 +71,8 @@ func (b *binary) get(ctx context.Context, wait time.Duration) (*http.Response, e
 // newTransport returns a transport that ignores the proxies in the environment, because they
 // are meant for the function.
 func newTransport(verify func(tls.ConnectionState) error) *http.Transport {
-	dialer := net.Dialer{
-		Timeout: 3 * time.Second,
-		// Detects a lost node, which does not close its connections.
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
-	}
 	return &http.Transport{
-		DialContext:         dialer.DialContext,
+		DialContext:         newDialer().DialContext,
 		DisableKeepAlives:   true, // the next attempt may reach another replica
 		DisableCompression:  true,
 		TLSHandshakeTimeout: 5 * time.Second,
