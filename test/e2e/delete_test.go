@@ -11,7 +11,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A deleted Function leaves no objects, whatever its state was.
+// A deleted Function leaves no objects, whatever its state was. A Function whose first source does not
+// compile has no pods.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -22,6 +23,9 @@ func TestDelete(t *testing.T) {
 	ns.ready(serving)
 	ns.ready(stopped)
 	ns.stalled(broken, v1beta1.ReasonCompileFailed)
+	// Its pods may have been started while it was compiled.
+	gone(ns, "no Deployment of a source that does not compile is left", func(o *appsv1.Deployment) bool { return of(broken, o) })
+	gone(ns, "no pod of it is left", func(o *corev1.Pod) bool { return of(broken, o) })
 	ns.change(serving, source(answering("on the way")))
 	building := ns.apply(function("building", answering("never seen")))
 	ns.until("a pod of it is there", func() bool { return len(ns.pods(building)) > 0 })
