@@ -28,7 +28,7 @@ const (
 )
 
 // history contains, for each Function, the state that events have been recorded for, so that no
-// event is recorded twice. The state at the start of the operator counts as recorded.
+// event is recorded twice, and the time of a status that is not written yet. The state at the start of the operator counts as recorded.
 type history struct {
 	byFunction sync.Map // of *recorded, by the names of Functions
 }
@@ -62,6 +62,10 @@ type recorded struct {
 
 	// ready is the last generation that was recorded as ready; 0 after a warning.
 	ready int64
+
+	// changed is when the status began to differ from the one in the API server; zero if it does not
+	// differ.
+	changed time.Time
 }
 
 // announce records an event when the Function becomes ready or is stopped, when it is stalled for a

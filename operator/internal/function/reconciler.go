@@ -123,11 +123,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	}
 	seen := status.Seen{Snapshot: *snapshot, Plan: *planned, Outcome: outcome}
 	r.announceRollout(fn, seen)
-	if err := errors.Join(outcome.Err, r.report(ctx, fn, seen)); err != nil {
+	pause, err := r.report(ctx, fn, seen)
+	if err := errors.Join(outcome.Err, err); err != nil {
 		return r.retry(fn, err)
 	}
 	r.conflicts.Forget(client.ObjectKeyFromObject(fn))
-	again := soonest(snapshot.Values.Delay, planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
+	again := soonest(pause, snapshot.Values.Delay, planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
