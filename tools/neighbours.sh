@@ -63,7 +63,7 @@ on_own_cluster() {
   fi
   trap 'make cluster-down' EXIT
   make cluster-down
-  env -u KUBECONFIG -u KO_DOCKER_REPO NEIGHBOUR_CLUSTER="$name" $(cat "test/neighbours/$name/cluster") make neighbours ONLY="$name"
+  env -u GOWORK -u KUBECONFIG -u KO_DOCKER_REPO NEIGHBOUR_CLUSTER="$name" $(cat "test/neighbours/$name/cluster") make neighbours ONLY="$name"
 }
 if [ -e "test/neighbours/$name/cluster" ] && [ "${NEIGHBOUR_CLUSTER-}" != "$name" ]; then
   on_own_cluster

@@ -485,7 +485,7 @@ func (f *fluxFolder) prunes() {
 	gone(ns, "no Function of the folder is left", func(fn *v1beta1.Function) bool { return fn.Name != f.artifacts.Name })
 	gone(ns, "no Deployment is left", func(o *appsv1.Deployment) bool { return made(o) })
 	gone(ns, "no pod is left", func(o *corev1.Pod) bool { return made(o) })
-	left := strings.TrimSpace(ns.kubectl("get", "crontriggers,httptriggers,kafkatriggers,natstriggers,ingresses,cronjobs,httproutes", "--ignore-not-found", "--output=name"))
+	left := strings.TrimSpace(ns.kubectl("get", "crontriggers,httptriggers,kafkatriggers,natstriggers,ingresses,cronjobs", "--ignore-not-found", "--output=name"))
 	if left != "" {
 		f.t.Errorf("left after pruning:\n%s", left)
 	}
