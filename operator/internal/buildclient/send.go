@@ -142,6 +142,10 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 // each. Many functions may wake at the same time, and the service responds within milliseconds.
 const maxByKey = 16
 
+// keyTimeout is the timeout of an order that is sent by its key, so that a replica of the service that
+// was lost does not delay the orders of other functions for long.
+const keyTimeout = 10 * time.Second
+
 // sendKey sends an order without its source.
 func (o *Orders) sendKey(ctx context.Context, connection *connection, wanted buildapi.Order) (buildapi.Event, error) {
 	select {
@@ -150,6 +154,8 @@ func (o *Orders) sendKey(ctx context.Context, connection *connection, wanted bui
 	case <-ctx.Done():
 		return buildapi.Event{}, ctx.Err()
 	}
+	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
+	defer cancel()
 	return connection.client.Build(ctx, wanted, nil)
 }
 

@@ -45,17 +45,15 @@ func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (rec
 		return reconcile.Result{}, err
 	}
 	before := c.rollouts[class.Name] // no lock needed: only this controller writes it
-	w := nextRollout(members, before, desired.ClassHash(&class.Spec), time.Now())
+	now := time.Now()
+	w := nextRollout(members, before, desired.ClassHash(&class.Spec), now)
 	c.mu.Lock()
 	c.rollouts[class.Name] = w
 	c.mu.Unlock()
 	if err := c.enqueueAdmitted(ctx, before, w); err != nil {
 		return reconcile.Result{}, err
 	}
-	result := reconcile.Result{}
-	if len(w.admitted) > 0 {
-		result.RequeueAfter = memberTimeout
-	}
+	result := reconcile.Result{RequeueAfter: recheck(before, w, now)}
 	conflict, err := c.DefaultConflict(ctx, class)
 	if err != nil {
 		return reconcile.Result{}, err

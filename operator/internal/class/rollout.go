@@ -19,6 +19,10 @@ const (
 	// memberTimeout is the time for which an admitted function that is not updated delays others.
 	// It equals the default progressDeadlineSeconds of a Deployment.
 	memberTimeout = 10 * time.Minute
+
+	// admittedRecheck is the time after which a function that was admitted and is neither updated nor
+	// ready is reported as failed.
+	admittedRecheck = 10 * time.Second
 )
 
 // A stagedRollout contains the functions of a class that may be updated now and are not up to date
@@ -114,6 +118,22 @@ func nextRollout(members []member, before stagedRollout, hash string, now time.T
 		w.admitted[name] = now
 	}
 	return w
+}
+
+// recheck returns the time after which a class must be reconciled without an event: a function that
+// cannot be updated may cause none. It is admittedRecheck after a function was admitted, and the time
+// until an admitted function no longer delays others. It is 0 if no function is admitted.
+func recheck(before, w stagedRollout, now time.Time) (after time.Duration) {
+	for name, since := range w.admitted {
+		left := memberTimeout - now.Sub(since)
+		if _, known := before.admitted[name]; !known || before.hash != w.hash {
+			left = admittedRecheck
+		}
+		if left > 0 && (after == 0 || left < after) {
+			after = left
+		}
+	}
+	return after
 }
 
 // rollout is the state of a Deployment's latest pod template.

@@ -216,6 +216,35 @@ func TestAwaitsBuild(t *testing.T) {
 	}
 }
 
+// A class is reconciled again soon after a function was admitted, and when an admitted one no longer
+// delays others, however often it was reconciled in the meantime.
+func TestRecheck(t *testing.T) {
+	now := time.Now()
+	admits := func(hash string, ages ...time.Duration) stagedRollout {
+		w := stagedRollout{hash: hash, admitted: map[types.NamespacedName]time.Time{}}
+		for i, age := range ages {
+			w.admitted[types.NamespacedName{Name: fmt.Sprint(i)}] = now.Add(-age)
+		}
+		return w
+	}
+	for name, test := range map[string]struct {
+		before, w stagedRollout
+		want      time.Duration
+	}{
+		"None":      {admits("a"), admits("a"), 0},
+		"First":     {stagedRollout{}, admits("a", 0), admittedRecheck},
+		"Another":   {admits("a", time.Minute), admits("a", time.Minute, 0), admittedRecheck},
+		"Same":      {admits("a", 9*time.Minute, time.Minute), admits("a", 9*time.Minute, time.Minute), time.Minute},
+		"Expired":   {admits("a", time.Hour, time.Minute), admits("a", time.Hour, time.Minute), 9 * time.Minute},
+		"OnlyLate":  {admits("a", time.Hour), admits("a", time.Hour), 0},
+		"NextClass": {admits("a", time.Minute), admits("b", 0), admittedRecheck},
+	} {
+		if got := recheck(test.before, test.w, now); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 // A class is reconciled after those changes of a function that its rollout depends on, and not after
 // others, such as each change of the number of ready replicas.
 func TestFacts(t *testing.T) {

@@ -30,7 +30,7 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 		last.changed = time.Time{}
 		return 0, nil
 	}
-	if isTemporary(fn.Status, next) {
+	if seen.Outcome.Err == nil && isTemporary(fn.Status, next) { // after an error, the next reconcile may be much later
 		if last.changed.IsZero() {
 			last.changed = time.Now()
 		}
@@ -64,7 +64,7 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 // that is neither ready nor stalled, or it differs from the former one only in numbers of replicas
 // and in messages.
 func isTemporary(before, next v1beta1.FunctionStatus) bool {
-	if before.ObservedGeneration == 0 {
+	if before.ObservedGeneration <= 0 { // -1 is the default
 		return !meta.IsStatusConditionTrue(next.Conditions, v1beta1.ConditionReady) && !meta.IsStatusConditionTrue(next.Conditions, v1beta1.ConditionStalled)
 	}
 	counted, now := before.DeepCopy(), next.DeepCopy()

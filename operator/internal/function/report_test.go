@@ -2,6 +2,7 @@ package function
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +28,7 @@ func TestStatusPause(t *testing.T) {
 	server := &statusServer{}
 	r := &Reconciler{Client: server, Events: events.NewFakeRecorder(10), Metrics: counted}
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f", UID: "uid", Generation: 1}}
-	fn.Spec.Function = "package p\n"
+	fn.Spec.Function, fn.Status.ObservedGeneration = "package p\n", -1
 	report := func(seen status.Seen, writes int, pauses bool) {
 		t.Helper()
 		pause, err := r.report(t.Context(), fn.DeepCopy(), seen)
@@ -43,9 +44,13 @@ func TestStatusPause(t *testing.T) {
 	report(starting, 1, false)
 	report(starting, 1, true) // the pause begins with the next change
 
+	failed := starting
+	failed.Outcome.Err = errors.New("quota exceeded")
+	report(failed, 2, false) // the next reconcile may be much later
+
 	stalled := starting
 	stalled.Outcome = apply.Outcome{Problem: &validation.Problem{Reason: v1beta1.ReasonServiceConflict, Message: "taken"}}
-	report(stalled, 2, false)
+	report(stalled, 3, false)
 }
 
 // statusServer is an API server that counts writes of the status.
@@ -89,7 +94,7 @@ func TestIsTemporary(t *testing.T) {
 	} {
 		before, next := *starting.DeepCopy(), *starting.DeepCopy()
 		if test.isNew {
-			before = v1beta1.FunctionStatus{}
+			before = v1beta1.FunctionStatus{ObservedGeneration: -1}
 		}
 		test.change(&next)
 		if got := isTemporary(before, next); got != test.want {

@@ -3,7 +3,8 @@
 // their values triggers a rollout.
 //
 // It has its own metadata cache: the manager's cache has one selector for each kind and contains
-// only objects with the label of a Function.
+// only objects with the label of a Function. ConfigMaps with the sources of Functions are not
+// watched: there is one for each revision.
 package references
 
 import (

@@ -35,7 +35,6 @@ const defaultPause = 10 * time.Second
 // Watch makes a controller reconcile a Function when an object that it refers to changes.
 // namespaces are the watched namespaces; nil means all.
 func Watch(mgr manager.Manager, namespaces map[string]cache.Config, s settings.Settings, b *builder.Builder) (*References, error) {
-	// The sources of Functions would be most of the cache.
 	noSource, err := labels.NewRequirement(desired.RevisionLabel, selection.DoesNotExist, nil)
 	if err != nil {
 		return nil, err
