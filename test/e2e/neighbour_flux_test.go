@@ -79,7 +79,7 @@ func TestNeighbourFlux(t *testing.T) {
 		ns.agree(fn)
 		ns.answers(fn, map[string]string{"everything": "hello", "plain-1": "1"}[name])
 	}
-	seen(t, "a Kustomization with wait: true and a tenant's account applies 20 Functions and triggers of every kind, and becomes Ready;")
+	seen(t, "A Kustomization with `wait: true` and the account of a tenant applies 20 Functions and triggers of every kind, and becomes Ready.")
 
 	sleeper := ns.asleep(get(ns, "sleepy", &v1beta1.Function{}))
 	f.standsStill()
@@ -87,18 +87,18 @@ func TestNeighbourFlux(t *testing.T) {
 		t.Errorf("with a sleeping Function the Kustomization is %s", f.condition())
 	}
 	ns.answers(sleeper, "")
-	seen(t, "generation and resourceVersion of all of them stand still, also while a Function sleeps;")
+	seen(t, "The generation and the resourceVersion of the objects do not change afterwards, also while a Function sleeps.")
 
 	f.correctsDrift()
-	seen(t, "drift is corrected once;")
+	seen(t, "Drift is corrected once.")
 	f.breaksOne()
-	seen(t, "a Function that does not compile makes the Kustomization not Ready, and its fix makes it Ready;")
+	seen(t, "A Function that does not compile makes the Kustomization not Ready, and its correction makes it Ready.")
 	f.rejectsInvalid()
-	seen(t, "with force: true, a Function that admission rejects keeps its objects and serves;")
+	seen(t, "With `force: true`, a Function that admission rejects keeps its objects and serves.")
 	f.suspends()
 	f.keepsFinalizer()
 	f.prunes()
-	seen(t, "suspended, recreated and pruned.")
+	seen(t, "The Kustomization can be suspended. It recreates a deleted Function when its finalizer is removed, and deletes all objects that are removed from the folder.")
 }
 
 // A fluxFolder is a Kustomization in a namespace, with the account of a tenant, and a GitRepository

@@ -55,11 +55,16 @@ type Modules struct {
 	CABundle KeyOf `json:"caBundle,omitzero"`
 
 	// netrc selects a key with a .netrc file of credentials for goProxy, in a Secret in the
-	// namespace of each Function. The Secret is optional. List its name in the annotation
-	// fence.goless.io/netrc-secret of the ValidatingAdmissionPolicyBinding
-	// goless-operator-deployments, which belongs to the access policies of Goless (see
-	// docs/security.md). Otherwise the API server rejects the Deployments. With netrc, sources with
-	// a go.mod are compiled InPod.
+	// namespace of each Function. The Secret is optional. With netrc, sources with a go.mod are
+	// compiled InPod.
+	//
+	// The API server rejects the Deployments unless these annotations of the
+	// ValidatingAdmissionPolicyBinding goless-operator-deployments list what is used with the Secret
+	// (see docs/security.md):
+	//   - fence.goless.io/netrc-secret: its name
+	//   - fence.goless.io/netrc-env: the other settings of modules, such as
+	//     GOPROXY=https://modules.example.com for goProxy
+	//   - fence.goless.io/netrc-configmaps: the ConfigMap of caBundle
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`
 }

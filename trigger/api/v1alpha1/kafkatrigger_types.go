@@ -80,8 +80,8 @@ type KafkaTriggerSpec struct {
 	//
 	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
 	// goless_NAMESPACE_NAME if:
-	//   - the earlier group has committed offsets for the topic, the new one has none, and no other
-	//     trigger uses the earlier group, or
+	//   - the earlier group has committed offsets for the topic that do not belong to another
+	//     trigger, and the new group has none, or
 	//   - the trigger is authorized to read the earlier group but not the new one.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is

@@ -83,10 +83,11 @@ type NATSTriggerSpec struct {
 	Stream string `json:"stream,omitempty"`
 
 	// consumer is the name of the durable consumer of the stream, or of the queue group if stream
-	// is not set. Default: goless_NAMESPACE_NAME of the trigger. If stream is set, consumer has its
-	// default and that consumer does not exist, the consumer goless-NAMESPACE-NAME (the default of
-	// earlier releases of Goless) is used instead if it exists and does not belong to another
-	// trigger.
+	// is not set. Default: goless_NAMESPACE_NAME of the trigger. Earlier releases of Goless named
+	// the consumer goless-NAMESPACE-NAME. A trigger with stream still uses that consumer if:
+	//   - spec.consumer is not set,
+	//   - the consumer goless_NAMESPACE_NAME does not exist, and
+	//   - goless-NAMESPACE-NAME exists and does not belong to another trigger.
 	//
 	// If the consumer does not exist, the trigger creates it. It then begins with the first message
 	// of the stream, and is not deleted with the trigger. A consumer that Goless did not create is
