@@ -289,27 +289,28 @@ func TestTimeoutOfEach(t *testing.T) {
 		}
 		answer(w, r)
 	})
+	request := func(path string, want int) {
+		client := &http.Client{Transport: new(http.Transport)}
+		defer client.CloseIdleConnections()
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+path, nil)
+		began := time.Now()
+		status, _ := do(t, client, req)
+		took := time.Since(began)
+		if status == http.StatusGatewayTimeout && took >= 500*time.Millisecond {
+			return // for a request that does not hang, the machine has stalled
+		}
+		if status != want || status == http.StatusGatewayTimeout {
+			t.Errorf("%s: got %d after %s, want %d", path, status, took, want)
+		}
+	}
 	for range 2 {
 		var all sync.WaitGroup
 		for i := range 40 {
-			path, want := "/", http.StatusOK
 			if i%4 > 0 {
-				path, want = "/hang", http.StatusGatewayTimeout
+				all.Go(func() { request("/hang", http.StatusGatewayTimeout) })
+			} else {
+				all.Go(func() { request("/", http.StatusOK) })
 			}
-			all.Go(func() {
-				client := &http.Client{Transport: new(http.Transport)}
-				defer client.CloseIdleConnections()
-				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+path, nil)
-				began := time.Now()
-				status, _ := do(t, client, req)
-				took := time.Since(began)
-				if status == http.StatusGatewayTimeout && took >= 500*time.Millisecond {
-					return // for a request that does not hang, the machine has stalled
-				}
-				if status != want || status == http.StatusGatewayTimeout {
-					t.Errorf("%s: got %d after %s, want %d", path, status, took, want)
-				}
-			})
 			time.Sleep(5 * time.Millisecond)
 		}
 		all.Wait()

@@ -94,18 +94,14 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 		}
 	}
 	var members []member
-	hasClass := map[[2]string]bool{} // by spec.className and namespace, which determine the class
+	hasClass := c.membership(class)
 	for _, fn := range functions.Items {
-		key := [2]string{fn.Spec.ClassName, fn.Namespace}
-		if _, known := hasClass[key]; !known {
-			has, err := c.hasClass(ctx, &fn, class)
-			if err != nil {
-				return nil, err
-			}
-			hasClass[key] = has
+		has, err := hasClass(ctx, &fn)
+		if err != nil {
+			return nil, err
 		}
 		d := deployed[fn.UID]
-		if !hasClass[key] || d == nil {
+		if !has || d == nil {
 			continue
 		}
 		facts := deploymentFacts(d)
@@ -150,6 +146,23 @@ func deploymentFacts(d *appsv1.Deployment) ofDeployment {
 // awaitsBuild reports whether the pods of a Deployment wait for their first binary.
 func awaitsBuild(d *appsv1.Deployment) bool {
 	return desired.IsMarked(d) && d.Status.ReadyReplicas == 0 && workload.Progressing(d).Reason != workload.NewReplicaSetAvailable
+}
+
+// membership returns a function that reports whether a Function has a class. It remembers the result
+// by spec.className and namespace, which determine it.
+func (c *Classes) membership(class *v1beta1.FunctionClass) func(context.Context, *v1beta1.Function) (bool, error) {
+	known := map[[2]string]bool{}
+	return func(ctx context.Context, fn *v1beta1.Function) (bool, error) {
+		key := [2]string{fn.Spec.ClassName, fn.Namespace}
+		if has, ok := known[key]; ok {
+			return has, nil
+		}
+		has, err := c.hasClass(ctx, fn, class)
+		if err == nil {
+			known[key] = has
+		}
+		return has, err
+	}
 }
 
 // hasClass reports whether a Function has this class.
