@@ -283,7 +283,7 @@ func TestTimeoutOfEach(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
-	f := start(t, short, func(w http.ResponseWriter, r *http.Request) {
+	f := start(t, func(c *runtime.Config) { short(c); c.DrainTimeout = time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hang" {
 			<-over
 		}
