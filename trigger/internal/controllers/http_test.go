@@ -370,6 +370,21 @@ func TestAccessPolicyOfRoutes(t *testing.T) {
 	if err := account.Create(t.Context(), ingress, client.DryRunAll); !denied(err) {
 		t.Errorf("an Ingress may take all requests: %v", err)
 	}
+	host := string(made.Spec.Hostnames[0])
+	path := networkingv1.HTTPIngressPath{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: *ingress.Spec.DefaultBackend}
+	served := ingress.DeepCopy()
+	served.Name, served.Spec.DefaultBackend = trigger.Name, nil
+	served.Spec.Rules = []networkingv1.IngressRule{{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{path}}}}}
+	for name, test := range map[string]struct {
+		hosts   []string // of a second certificate
+		allowed bool
+	}{"Same": {[]string{host}, true}, "Other": {[]string{host, "bank.example"}, false}, "All": {nil, false}} {
+		changed := served.DeepCopy()
+		changed.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{host}, SecretName: "first"}, {Hosts: test.hosts, SecretName: "second"}}
+		if err := account.Create(t.Context(), changed, client.DryRunAll); denied(err) == test.allowed || test.allowed && err != nil {
+			t.Errorf("an Ingress with a certificate for %s hosts: %v", name, err)
+		}
+	}
 	foreign := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "foreign"}, Spec: ingress.Spec}
 	create(t, foreign)
 	if err := account.Delete(t.Context(), foreign, client.DryRunAll); !denied(err) {
