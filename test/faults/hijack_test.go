@@ -158,7 +158,7 @@ func (tr *trial) collectorKnows(objects []*unstructured.Unstructured) {
 	tr.t.Helper()
 	for _, object := range objects {
 		later := blank(object.GetKind(), tr.ns, "later-"+object.GetName())
-		later.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "nobody"}})
+		later.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "missing", UID: "missing"}})
 		tr.must(world(tr.t).client.Create(tr.t.Context(), later))
 		tr.await(func() error {
 			err := world(tr.t).client.Get(tr.t.Context(), client.ObjectKeyFromObject(later), later)
