@@ -82,6 +82,9 @@ func TestNeighbourFlux(t *testing.T) {
 	seen(t, "A Kustomization with `wait: true` and the account of a tenant applies 20 Functions and triggers of every kind, and becomes Ready.")
 
 	sleeper := ns.asleep(get(ns, "sleepy", &v1beta1.Function{}))
+	ns.until("the KafkaTrigger reports its delivery, within about a minute", func() bool {
+		return ns.kubectl("get", "kafkatrigger", "records", "--output=jsonpath={.status.lastDelivery.outcome}") == "Delivered"
+	})
 	f.standsStill()
 	if !f.isReady() {
 		t.Errorf("with a sleeping Function the Kustomization is %s", f.condition())
