@@ -4,24 +4,74 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"goless.io/runtime"
 )
 
 // activity is the response of /activity.
 type activity struct {
-	InFlight    *int     `json:"inFlight"`
-	IdleSeconds *float64 `json:"idleSeconds"`
+	InFlight        int     `json:"inFlight"`
+	IdleSeconds     float64 `json:"idleSeconds"`
+	UptimeSeconds   float64 `json:"uptimeSeconds"`
+	InFlightSeconds float64 `json:"inFlightSeconds"`
+	Served          int     `json:"served"`
+	Rejected        int     `json:"rejected"`
+}
+
+func (f *function) allActivity() (a activity) {
+	f.t.Helper()
+	status, body := get(f.t, f.admin+"/activity")
+	decoder := json.NewDecoder(strings.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&a); err != nil || status != http.StatusOK {
+		f.t.Fatalf("/activity returned %d %q (%v)", status, body, err)
+	}
+	return a
 }
 
 func (f *function) activity() (inFlight int, idle time.Duration) {
 	f.t.Helper()
-	status, body := get(f.t, f.admin+"/activity")
-	var a activity
-	if err := json.Unmarshal([]byte(body), &a); err != nil || status != http.StatusOK || a.InFlight == nil || a.IdleSeconds == nil {
-		f.t.Fatalf("/activity returned %d %q (%v)", status, body, err)
+	a := f.allActivity()
+	return a.InFlight, time.Duration(a.IdleSeconds * float64(time.Second))
+}
+
+// The totals contain served requests and those that the limit of concurrent requests rejects.
+// InFlightSeconds grows while a request is in flight, at most as fast as the uptime.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	f := start(t, func(c *runtime.Config) { c.RequestConcurrency = 1 }, func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-leave
+	})
+	before := f.allActivity()
+	if before.UptimeSeconds <= 0 || before.InFlightSeconds != 0 || before.Served+before.Rejected != 0 {
+		t.Errorf("before the first request: %+v", before)
 	}
-	return *a.InFlight, time.Duration(*a.IdleSeconds * float64(time.Second))
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		f.get("/")
+	}()
+	<-entered
+	for range 3 {
+		f.get("/")
+	}
+	during := f.allActivity()
+	waitFor(t, "the request to add to the load", func() bool { return f.allActivity().InFlightSeconds > during.InFlightSeconds+0.05 })
+	close(leave)
+	<-asked
+	waitFor(t, "the request to end", func() bool { return f.allActivity().Served == 1 })
+	after := f.allActivity()
+	if after.Rejected != 3 || after.InFlightSeconds > after.UptimeSeconds-before.UptimeSeconds {
+		t.Errorf("after the requests: %+v, before: %+v", after, before)
+	}
+	if again := f.allActivity(); again.InFlightSeconds != after.InFlightSeconds || again.UptimeSeconds <= after.UptimeSeconds {
+		t.Errorf("without a request: %+v, want the same as %+v and a longer uptime", again, after)
+	}
 }
 
 // A function is busy while a handler runs, and idle after that. Requests to the admin port do

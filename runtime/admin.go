@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
+
+	"goless.io/runtime/internal/exchange"
 )
 
 // healthz serves /healthz. It does not call the handler: a busy or failing handler is no reason
@@ -89,20 +91,28 @@ func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 	return families, err
 }
 
-// activityHandler serves /activity, which the activator reads to scale functions to zero:
+// activityHandler serves /activity. The activator reads it to scale functions to zero, and to set
+// the number of replicas of functions that scale on requests:
 //
-//	inFlight     number of requests to the function in flight; a hijacked connection counts
-//	             until its handler returns
-//	idleSeconds  time since the last request ended, or since the process started if there was
-//	             none, rounded down to milliseconds; 0 while requests are in flight
+//	inFlight         number of requests to the function in flight; a hijacked connection counts
+//	                 until its handler returns
+//	idleSeconds      time since the last request ended, or since the process started if there was
+//	                 none, rounded down to milliseconds; 0 while requests are in flight
+//	uptimeSeconds    time since the process started
+//	inFlightSeconds  integral of the number of requests in flight over that time, see
+//	                 [exchange.Load]
+//	served           number of requests that have ended, without rejected ones
+//	rejected         number of requests that exceeded the concurrency of the function
 //
 // Requests to the admin port do not count.
-func activityHandler(activity func() (inFlight int64, idle time.Duration)) http.HandlerFunc {
+func activityHandler(requests *exchange.Server) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		inFlight, idle := activity()
+		inFlight, idle := requests.Activity()
+		load := requests.Load()
 		w.Header().Set("Content-Type", "application/json")
 		// The client may have closed the connection.
-		_, _ = fmt.Fprintf(w, "{\"inFlight\":%d,\"idleSeconds\":%.3f}\n", inFlight, idle.Truncate(time.Millisecond).Seconds())
+		_, _ = fmt.Fprintf(w, "{\"inFlight\":%d,\"idleSeconds\":%.3f,\"uptimeSeconds\":%.6f,\"inFlightSeconds\":%.6f,\"served\":%d,\"rejected\":%d}\n",
+			inFlight, idle.Truncate(time.Millisecond).Seconds(), load.Uptime.Seconds(), load.InFlight.Seconds(), load.Served, load.Rejected)
 	}
 }
 

@@ -17,8 +17,8 @@
 //	           middle of DRAIN_DELAY on, while the Ready hook fails, or when standard error has
 //	           not been read for 5 seconds
 //	/metrics   Prometheus metrics of the runtime and of the default registry
-//	/activity  {"inFlight":0,"idleSeconds":12.345}: the requests in flight and, if there are
-//	           none, the time since the last one ended
+//	/activity  JSON with the requests in flight, the time since the last one ended, and totals,
+//	           from which Goless decides when the function sleeps and how many replicas it has
 //
 // The package needs neither Kubernetes nor a container.
 package runtime

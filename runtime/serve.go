@@ -60,7 +60,7 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 		function:  newHTTPServer(c, chain(c, requests, fn.Handler, registry, log), log.Logger),
 	}
 	s.function.RegisterOnShutdown(sync.OnceFunc(func() { close(closed) })) // user code may call Shutdown as well
-	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests.Activity)), log.Logger)
+	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests)), log.Logger)
 	s.admin.ReadTimeout, s.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // every response is short
 	unreadable := middleware.NewUnreadable(registry, log.Logger)
 	return s.run(ctx, netconn.Listen(ln, c.StallTimeout, unreadable.Observe), adminLn)

@@ -34,3 +34,62 @@ func (a *activity) Activity() (inFlight int64, idle time.Duration) {
 }
 
 func (a *activity) recordLastEnd() { a.lastEnd.Store(int64(time.Since(started))) }
+
+// A Load is what a server has done since the process started. All values only increase, so the
+// average number of requests in flight in the time between two Loads is the difference of their
+// InFlight divided by the difference of their Uptime, whoever else reads a Load in between.
+type Load struct {
+	// Uptime is the time since the process started.
+	Uptime time.Duration
+	// InFlight is the integral of the number of requests in flight over Uptime: two requests that
+	// take a second each add two seconds, whether they overlap or not.
+	InFlight time.Duration
+	// Served and Rejected are the numbers of requests that have ended. The handler was not called
+	// for a rejected request.
+	Served, Rejected int64
+}
+
+// Load returns the load until now. A request is in flight from its start until it is settled: a
+// handler that continues after its timeout does not count. A hijacked connection counts until its
+// handler returns.
+func (s *Server) Load() Load {
+	u := &s.unsettled
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	u.load.advance(now)
+	total := u.load.total
+	total.Uptime = now.Sub(started)
+	return total
+}
+
+// load measures a Load, except for the uptime.
+type load struct {
+	running int64
+	until   time.Time // total contains the requests in flight until this time
+	total   Load
+}
+
+func (l *load) begin(at time.Time) {
+	l.advance(at)
+	l.running++
+}
+
+func (l *load) end(at time.Time, rejected bool) {
+	l.advance(at)
+	l.running--
+	if rejected {
+		l.total.Rejected++
+	} else {
+		l.total.Served++
+	}
+}
+
+// advance adds the requests in flight until now. Concurrent requests may pass times that are some
+// microseconds out of order.
+func (l *load) advance(now time.Time) {
+	if passed := now.Sub(l.until); passed > 0 {
+		l.total.InFlight += passed * time.Duration(l.running)
+		l.until = now
+	}
+}

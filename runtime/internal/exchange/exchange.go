@@ -12,7 +12,7 @@
 //	settle.go     the end of an exchange, which makes the result final
 //	unsettled.go  the exchanges that have not ended, and the timer of their deadlines
 //	outcome.go    the result, for observers
-//	activity.go   the number of running requests, and the time since the last one
+//	activity.go   the load: running requests, the time since the last one, and totals
 //
 // An exchange is settled once, when its handler returns or the request times out. The result
 // that the client receives is then final. Logs, metrics, limits and the recovery of panics are

@@ -15,6 +15,7 @@ type unsettled struct {
 	next        *Exchange   // the first one whose deadline has not passed; nil if there is none
 	timer       *time.Timer // calls expire; nil before the first request with a time limit
 	waiting     bool        // the timer is running
+	load        load
 }
 
 // listed is the place of an exchange in unsettled, whose lock protects it.
@@ -29,6 +30,7 @@ type listed struct {
 func (u *unsettled) add(x *Exchange, expires bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.load.begin(x.Start)
 	x.listed = listed{previous: u.last, is: true, expires: expires}
 	if u.last == nil {
 		u.first = x
@@ -49,13 +51,14 @@ func (u *unsettled) add(x *Exchange, expires bool) {
 	u.waiting = true
 }
 
-// remove removes x if it was added.
+// remove removes x, which is settled, if it was added.
 func (u *unsettled) remove(x *Exchange) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !x.is {
 		return
 	}
+	u.load.end(x.Start.Add(x.duration), x.ErrorType == ErrorRejected)
 	if u.next == x {
 		u.next = x.following
 	}
