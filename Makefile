@@ -50,7 +50,7 @@ API := /(goless-operator|installcheck|accesspolicy|activator|wake|admission|func
 E2E := TestAdmission TestBuildServiceRefuses TestChangeOfSource TestClass TestCommandLine TestCompileErrorOnUpdate \
 	TestDelete TestDependencies TestEnvironment TestExamples TestFiles TestHostileSources TestHTTPTrigger TestInsideOfFunction \
 	TestKafkaTrigger TestKubectlExplainAndGet TestNATSTrigger TestPanicInHandler TestPodIsRestricted TestPrometheus TestRequestOutlivesUpdate \
-	TestScale TestSharedCompilesOnce TestSleep TestTriggers TestWebsocket
+	TestScale TestScaleOnRequests TestSharedCompilesOnce TestSleep TestTriggers TestWebsocket
 
 # Like go test, and lists skipped tests with the reason at the end. Vet is off, because
 # make lint runs it for all packages.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func wakeful(t *testing.T, p *plane.Plane) {
 	}
 	function := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(function.Close)
-	s := sleeper{Client: c}
+	s := sleeper{c, "wakeful", "127.0.0.1"}
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "wakeful", Name: "sleeper"}}
 	fn.Spec.Function = fmt.Sprintf(good, 1)
 	fn.Spec.ServerPort = int32(function.Listener.Addr().(*net.TCPAddr).Port)
@@ -72,8 +73,50 @@ func wakeful(t *testing.T, p *plane.Plane) {
 	})
 }
 
-// sleeper is the function in the namespace wakeful.
-type sleeper struct{ client.Client }
+// loaded creates a function that scales on requests, and a server for its pods, which reports
+// requests in flight until the test ends.
+func loaded(t *testing.T, p *plane.Plane) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(p.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sleeper{c, "loaded", "127.0.8.1"}
+	l, err := net.Listen("tcp", net.JoinHostPort(s.ip, strconv.Itoa(v1beta1.AdminPort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"inFlight":7}`)
+	}))
+	_ = pods.Listener.Close() // cannot fail
+	pods.Listener = l
+	pods.Start()
+	t.Cleanup(pods.Close)
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "counted"}}
+	fn.Spec.Function = fmt.Sprintf(good, 1)
+	fn.Spec.Scaling = &v1beta1.Scaling{Max: new(int32(3)), Requests: new(int32(10))}
+	if err := errors.Join(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}), c.Create(t.Context(), fn)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var addresses sync.WaitGroup
+	addresses.Go(func() { s.address(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		addresses.Wait()
+	})
+}
+
+// sleeper is the function of a namespace, whose pods get an IP address.
+type sleeper struct {
+	client.Client
+	namespace, ip string
+}
 
 // wake deletes the pods of the function, and sends a request to the activator. It times out
 // after a minute.
@@ -114,13 +157,13 @@ func (s sleeper) wake(ctx context.Context) error {
 
 func (s sleeper) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := s.List(ctx, &list, client.InNamespace("wakeful"))
+	err := s.List(ctx, &list, client.InNamespace(s.namespace))
 	return list.Items, err
 }
 
 // address gives the pods of the function an address, as a node does.
 func (s sleeper) address(ctx context.Context) {
-	here := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"podIP":"127.0.0.1","podIPs":[{"ip":"127.0.0.1"}]}}`))
+	here := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"status":{"podIP":%q,"podIPs":[{"ip":%q}]}}`, s.ip, s.ip))
 	for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		pods, _ := s.pods(ctx) // empty after an error; retried
 		for i := range pods {

@@ -80,6 +80,7 @@ func TestOperatorMonitoring(t *testing.T) {
 	}
 	t.Cleanup(activator.Kill)
 	wakeful(t, p)
+	loaded(t, p)
 
 	server := startPrometheus(t, configOfOperator(t, metrics, admin, p.Config.BearerToken))
 	server.answers(t, readDashboard(t, "operator-dashboard.json"))

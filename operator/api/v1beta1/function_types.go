@@ -60,6 +60,7 @@ type Function struct {
 
 // FunctionSpec is the desired state of a Function.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.scaling) || !has(self.scaling.requests) || !has(self.concurrency) || self.concurrency == 0 || self.scaling.requests <= self.concurrency",message="requests must not be more than concurrency, which is the most that a replica serves at the same time",fieldPath=".scaling.requests"
 // +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountToken) || has(self.serviceAccountName)",message="serviceAccountToken requires serviceAccountName",fieldPath=".serviceAccountToken"
 type FunctionSpec struct {
 	// Unreadable is the error for a stored spec that does not match the schema. In that case, the
@@ -134,8 +135,8 @@ type FunctionSpec struct {
 
 	// replicas is the number of pods. Default: 1. Minimum: 0, which stops the function and keeps
 	// its Service. "kubectl scale" and a HorizontalPodAutoscaler that targets the Function set this
-	// field. If scaling is set, 0 stops the function and other values are ignored. The
-	// HorizontalPodAutoscaler that scaling creates does not set this field.
+	// field. If scaling is set, 0 stops the function and other values are ignored; what
+	// scales the function then does not set this field.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
 	// rejects a larger number. If a stored spec exceeds the maximum, for example because the maximum

@@ -19,6 +19,10 @@ const SleepAfterAnnotation = "goless.io/sleep-after"
 // is the timeout, as a Go duration such as 1m0s.
 const TimeoutAnnotation = "goless.io/timeout"
 
+// ScalingAnnotation is set on the Service of a function whose number of replicas follows its
+// requests. Its value is JSON, see package backend of the activator.
+const ScalingAnnotation = "goless.io/scaling"
+
 // Annotations on the EndpointSlices of the activator. The activator reports to the operator with them.
 const (
 	// WakeFailedAnnotation is the reason why the last wake-up of the function failed. It is removed
@@ -28,6 +32,11 @@ const (
 	// StaysAwakeAnnotation is the reason why the activator cannot determine how long the pods of
 	// the function have been idle. It is removed when the activator can determine it again.
 	StaysAwakeAnnotation = "goless.io/stays-awake"
+
+	// CannotScaleAnnotation is the reason why the activator cannot determine how many replicas a
+	// function needs whose number of replicas follows its requests. It is removed when the
+	// activator can determine it again.
+	CannotScaleAnnotation = "goless.io/cannot-scale"
 )
 
 const (
@@ -43,6 +52,7 @@ const (
 
 // Scaling configures the bounds and the target of autoscaling.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.requests)",message="set cpu or requests, not both"
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || self.max >= (has(self.min) ? self.min : 1)",message="max must not be less than min, which defaults to 1"
 type Scaling struct {
 	// min is the minimum number of replicas. Default: 1. Minimum: 0, which lets the function sleep:
@@ -58,8 +68,9 @@ type Scaling struct {
 	Min *int32 `json:"min,omitempty"`
 
 	// max is the maximum number of replicas. Default: min, or 1 if min is 0. Minimum: 1; it must
-	// not be less than min. If it is greater than both min and 1, a HorizontalPodAutoscaler sets
-	// the number of replicas by cpu usage, which requires a metrics server in the cluster.
+	// not be less than min. If it is greater than both min and 1, the number of replicas depends on
+	// the load: on requests, if that field is set, and otherwise on the cpu usage. For the cpu
+	// usage there is a HorizontalPodAutoscaler, which requires a metrics server in the cluster.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
 	// rejects a larger number. If a stored spec exceeds the maximum, for example because the maximum
@@ -76,6 +87,23 @@ type Scaling struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$') && string(self).matches('[1-9]')",message="cpu must be more than 0 cores, with an optional unit, such as 2 or 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
+
+	// requests is the target for the average number of requests that a replica serves at the same
+	// time. goless-activator asks the pods for their requests every 2 seconds, and sets the number
+	// of replicas to what the target requires: immediately if that is more, at most twice the
+	// number or 4 more per 15 seconds, and to the highest number of the last 5 minutes if that is
+	// less. Requests that exceed concurrency count too. A metrics server is not required.
+	//
+	// Default: none, which means that the number of replicas depends on the cpu usage. Range: 1 to
+	// 10000, and at most concurrency if that is set. It cannot be combined with cpu. A change does
+	// not restart pods.
+	//
+	// If a NetworkPolicy does not allow the activator to connect to port 9090, the number of
+	// replicas does not change, and Degraded is True with reason CannotScale.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Requests *int32 `json:"requests,omitempty"`
 
 	// sleepAfter is the time without requests after which a function with min 0 is scaled to zero,
 	// such as 30s or 1h. Default: 5m. Range: 15s to 24h. Health checks and metrics scrapes do not
@@ -127,6 +155,12 @@ func (f *Function) FixedReplicas() (int32, bool) {
 func (f *Function) MaySleep() bool {
 	least, _ := f.Bounds()
 	return least == 0 && !f.Stopped()
+}
+
+// ScalesOnRequests reports whether the number of replicas follows the requests to the function.
+func (f *Function) ScalesOnRequests() bool {
+	least, most := f.Bounds()
+	return most > max(least, 1) && !f.Stopped() && f.Spec.Scaling.Requests != nil
 }
 
 // SleepAfter returns the time without requests after which a function that may sleep is scaled to

@@ -120,6 +120,11 @@ const (
 	// because the activator cannot query how long its pods have been idle.
 	ReasonCannotSleep = "CannotSleep"
 
+	// ReasonCannotScale is the reason of Degraded when the number of replicas of a function with
+	// spec.scaling.requests does not change because the activator is not ready or cannot query the
+	// pods.
+	ReasonCannotScale = "CannotScale"
+
 	// ReasonCleanupFailed is the reason of Degraded when an object that the function no longer
 	// needs cannot be deleted.
 	ReasonCleanupFailed = "CleanupFailed"
@@ -155,7 +160,7 @@ type FunctionStatus struct {
 	//
 	// Degraded means that the function serves but an optional part is missing. Its reasons are
 	// DisruptionBudgetFailed, NetworkPolicyFailed, AutoscalerFailed, AutoscalerConflict,
-	// SourceNotStored, ReferenceUnreadable, CannotSleep and CleanupFailed.
+	// SourceNotStored, ReferenceUnreadable, CannotSleep, CannotScale and CleanupFailed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -755,6 +755,11 @@ func (in *Scaling) DeepCopyInto(out *Scaling) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.Requests != nil {
+		in, out := &in.Requests, &out.Requests
+		*out = new(int32)
+		**out = **in
+	}
 	if in.SleepAfter != nil {
 		in, out := &in.SleepAfter, &out.SleepAfter
 		*out = new(v1.Duration)

@@ -18,6 +18,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
+	"goless.io/operator/internal/activator/autoscale"
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/wake"
@@ -52,6 +53,7 @@ func assemble(cfg config, name string) (*parts, error) {
 	lister := backend.Lister{Reader: mgr.GetClient()}
 	reconciler := &activator.Reconciler{
 		Name: name, PodName: os.Getenv("POD_NAME"), Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Settle: cfg.settle,
+		ScalingMetrics: autoscale.NewMetrics(ctrlmetrics.Registry),
 	}
 	waker := newWaker(cfg, mgr, lister, reconciler)
 	server := newProxy(cfg, waker, lister)
@@ -69,6 +71,7 @@ func newWaker(cfg config, mgr ctrl.Manager, lister backend.Lister, reconciler *a
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: cfg.limits.Timeout, Metrics: wake.NewMetrics(ctrlmetrics.Registry),
+		Replicas: reconciler.Replicas,
 		OnFailure: func(b backend.Backend, err error) {
 			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: b.Function.Namespace, Name: b.Function.Name, UID: b.FunctionUID}}
 			events.Eventf(fn, nil, corev1.EventTypeWarning, "WakeFailed", "Wake", "a request failed to wake the function: %v", err)

@@ -9,13 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/desired"
 )
 
-// The operator can scale the Deployment of a function within limits, and no other Deployment.
+// The operator and the activator can scale the Deployment of a function within limits, and no other
+// Deployment.
 func TestAccessPolicyForScale(t *testing.T) {
 	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
 	fn := sampleFunction(namespace)
@@ -37,6 +39,17 @@ func TestAccessPolicyForScale(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	activator, err := client.New(as("goless-system:goless-activator"), client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, account := range map[string]client.Client{"operator": operator, "activator": activator} {
+		t.Run(name, func(t *testing.T) { checkScales(t, account, ours, theirs) })
+	}
+}
+
+func checkScales(t *testing.T, account client.Client, ours, theirs *appsv1.Deployment) {
+	t.Helper()
 	for name, test := range map[string]struct {
 		of          *appsv1.Deployment
 		patch, want string // want is part of the error; empty if allowed
@@ -47,13 +60,13 @@ func TestAccessPolicyForScale(t *testing.T) {
 		"Others":   {theirs, `{"spec":{"replicas":0}}`, "status.selector"},
 		"Disguise": {theirs, `{"spec":{"replicas":0},"status":{"selector":"goless.io/function=bank"}}`, "status.selector"},
 	} {
-		err := operator.SubResource("scale").Patch(t.Context(), test.of, client.RawPatch(types.MergePatchType, []byte(test.patch)),
+		err := account.SubResource("scale").Patch(t.Context(), test.of, client.RawPatch(types.MergePatchType, []byte(test.patch)),
 			client.WithSubResourceBody(&autoscalingv1.Scale{}), client.DryRunAll)
 		if test.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-		} else if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-access-policy.yaml") {
+		} else if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), ".yaml") {
 			t.Errorf("%s: got %v, want an error with %q and the file name", name, err, test.want)
 		}
 	}

@@ -136,16 +136,8 @@ func TestAccessPolicyForScale(t *testing.T) {
 		return c.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":`+to+`}}`)), o...)
 	}
 	eventually(t, "access policy in force", func() bool { return rejectedByPolicy(scale(account, "bank", "0", client.DryRunAll)) })
-	for _, test := range []struct {
-		from, to string
-		good     bool
-	}{{"0", "1", true}, {"1", "0", true}, {"7", "0", true}, {"0", "2", false}, {"1", "2", false}, {"3", "1", false}, {"3", "2", false}} {
-		if err := scale(cluster, "hello", test.from); err != nil {
-			t.Fatal(err)
-		}
-		if err := scale(account, "hello", test.to, client.DryRunAll); test.good != (err == nil) || !test.good && !rejectedByPolicy(err) {
-			t.Errorf("from %s to %s: %v", test.from, test.to, err)
-		}
+	if err := scale(account, "hello", "7", client.DryRunAll); err != nil {
+		t.Errorf("a Function's Deployment: %v", err)
 	}
 }
 

@@ -26,15 +26,15 @@ import (
 	"syscall"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/autoscale"
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/routing"
@@ -60,6 +60,8 @@ type Reconciler struct {
 	AdminPort int32  // admin port of all replicas
 	Pods      backend.Lister
 	Proxy     *proxy.Server
+	// ScalingMetrics are the metrics of functions that scale on requests.
+	ScalingMetrics *autoscale.Metrics
 	// Settle is the time in which a change of endpoints reaches all nodes; see
 	// [routing.Observation].
 	Settle time.Duration
@@ -70,6 +72,7 @@ type Reconciler struct {
 	election   *election
 	ports      *routing.Ports
 	poller     *backend.Poller
+	scaler     *autoscale.Scaler
 
 	// scaleDowns contains the routing.ScaleDown of each Service whose function is being scaled to
 	// zero. A new leader starts with an empty map, which restarts scale-downs in progress.
@@ -159,12 +162,7 @@ func (r *Reconciler) listen(rt *route) error {
 // when it is idle. It returns the requeue delay; 0 means to wait for an event.
 func (r *Reconciler) reconcileAsLeader(ctx context.Context, rt *route) (time.Duration, error) {
 	if rt.port == 0 {
-		var err error
-		if rt.port, err = r.choosePort(ctx); err != nil {
-			return 0, err
-		}
-		// The replicas learn the port from the slices. None listens on it yet.
-		return retryInterval, r.writeSlices(ctx, rt, nil)
+		return r.assignPort(ctx, rt)
 	}
 	found, err := r.Pods.List(ctx, rt.Function)
 	if err != nil {
@@ -192,13 +190,29 @@ func (r *Reconciler) reconcileAsLeader(ctx context.Context, rt *route) (time.Dur
 	return sooner(again, next), err
 }
 
+// assignPort writes EndpointSlices with a port that no function uses. The replicas learn the port
+// from the slices. None listens on it yet.
+func (r *Reconciler) assignPort(ctx context.Context, rt *route) (time.Duration, error) {
+	var err error
+	if rt.port, err = r.choosePort(ctx); err != nil {
+		return 0, err
+	}
+	return retryInterval, r.writeSlices(ctx, rt, nil)
+}
+
 // disableSleep stops routing requests to the activators for a function that must no longer sleep.
 // If the function is asleep or waking, the activators receive its requests until a pod is ready,
 // unless it was stopped (its Deployment has 0 replicas). The EndpointSlices, which reserve the
-// port, are deleted one Settle after they were emptied.
+// port, are deleted one Settle after they were emptied. A function that cannot be scaled on requests
+// has empty EndpointSlices with the reason.
 func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration, error) {
 	r.scaleDowns.Delete(rt.Service)
 	r.poller.Forget(rt.Service)
+	problem := r.scalingProblem(rt)
+	rt.annotations = map[string]string{v1beta1.CannotScaleAnnotation: problem}
+	if rt.port == 0 && problem != "" {
+		return r.assignPort(ctx, rt)
+	}
 	if rt.port == 0 {
 		r.unroutedSince.Delete(rt.Service)
 		return 0, r.deleteSlices(ctx, rt.slices)
@@ -208,6 +222,10 @@ func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration
 		return 0, err
 	}
 	o := r.observe(rt, found)
+	if !o.Routed && problem != "" {
+		r.unroutedSince.Delete(rt.Service)
+		return 0, r.writeSlices(ctx, rt, nil)
+	}
 	if !o.Routed {
 		since, _ := r.unroutedSince.LoadOrStore(rt.Service, time.Now())
 		if left := r.Settle - time.Since(since.(time.Time)); left > 0 { //nolint:forcetypeassert // nothing else is stored
@@ -217,7 +235,7 @@ func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration
 	}
 	r.unroutedSince.Delete(rt.Service)
 	if needed, again := o.NeedsActivators(); needed {
-		d, err := r.deployment(ctx, rt.Backend)
+		d, err := backend.Deployment(ctx, r.live, rt.Backend)
 		if err != nil {
 			return 0, err
 		}
@@ -230,18 +248,6 @@ func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration
 		}
 	}
 	return retryInterval, r.writeSlices(ctx, rt, nil)
-}
-
-// deployment returns the Deployment of a function, or nil if it does not exist or the Function does
-// not control it. It reads from the API server, because a cache of all Deployments would take too
-// much memory.
-func (r *Reconciler) deployment(ctx context.Context, b backend.Backend) (*appsv1.Deployment, error) {
-	var d appsv1.Deployment
-	err := r.live.Get(ctx, b.Function, &d)
-	if owner := metav1.GetControllerOf(&d); err != nil || owner == nil || owner.UID != b.FunctionUID {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return &d, nil
 }
 
 // observe returns the Observation of a function, from the cache and the state of this leader. It

@@ -39,6 +39,7 @@ type function struct {
 	asked     atomic.Int32 // number of requests that the pods received
 	led       atomic.Bool  // whether the leader has queried the pods
 	answers   sync.RWMutex // locked while the pods do not respond
+	load      atomic.Int32 // requests in flight that its pods report, instead of busy, if not 0; below 0, they fail
 
 	// The address on which its pods serve until stop is called.
 	ip   string
@@ -85,6 +86,13 @@ func (f *function) serve() {
 	})
 	serve(f.t, f.ip, v1beta1.AdminPort, func(w http.ResponseWriter, _ *http.Request) {
 		f.led.Store(true)
+		if n := f.load.Load(); n < 0 {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		} else if n > 0 {
+			_, _ = fmt.Fprintf(w, `{"inFlight":%d}`, n)
+			return
+		}
 		if f.busy.Load() {
 			_, _ = io.WriteString(w, `{"inFlight":1,"idleSeconds":0}`)
 			return

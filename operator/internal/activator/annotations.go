@@ -22,8 +22,9 @@ const maxAnnotation = 1024
 //
 //   - WakeFailedAnnotation: why the last wake-up failed, until a pod is ready
 //   - StaysAwakeAnnotation: why the activity of the pods is unknown, which keeps the function awake
+//   - CannotScaleAnnotation: why it is unknown how many replicas the requests require
 func (r *Reconciler) annotations(rt *route, o routing.Observation) map[string]string {
-	annotations := map[string]string{}
+	annotations := map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt)}
 	for i := range rt.slices {
 		why := rt.slices[i].Annotations[v1beta1.WakeFailedAnnotation]
 		if why != "" && len(o.Ready) == 0 && routing.BelongsTo(&rt.slices[i], rt.Backend) {
@@ -34,6 +35,21 @@ func (r *Reconciler) annotations(rt *route, o routing.Observation) map[string]st
 		annotations[v1beta1.StaysAwakeAnnotation] = r.poller.LastError(rt.Service)
 	}
 	return annotations
+}
+
+// scalingProblem returns why the function cannot be scaled on requests; empty if it can. A new leader
+// keeps what the former one has written until it knows better.
+func (r *Reconciler) scalingProblem(rt *route) string {
+	problem, known := r.scaler.Problem(rt.Service)
+	if known || rt.Scaling == nil {
+		return problem
+	}
+	for i := range rt.slices {
+		if why := rt.slices[i].Annotations[v1beta1.CannotScaleAnnotation]; why != "" && routing.BelongsTo(&rt.slices[i], rt.Backend) {
+			return why
+		}
+	}
+	return ""
 }
 
 // ReportFailedWake writes the cause of a failed wake-up to an annotation of the EndpointSlices of

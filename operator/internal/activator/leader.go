@@ -21,9 +21,9 @@ const leaseName = "goless-activator"
 // leader still serves requests.
 type election struct {
 	elector *leaderelection.LeaderElector
-	onStart func()                                 // called before this replica starts to lead
-	term    atomic.Pointer[context.Context]        // context of the last term, canceled when it ends; nil if there was none
-	started chan event.TypedGenericEvent[struct{}] // receives an event when this replica starts to lead
+	onStart func()                                   // called before this replica starts to lead
+	term    atomic.Pointer[context.Context]          // context of the last term, canceled when it ends; nil if there was none
+	started []chan event.TypedGenericEvent[struct{}] // each receives an event when this replica starts to lead
 }
 
 // newElection returns an election in which name is the identity of this replica.
@@ -32,7 +32,7 @@ func newElection(config *rest.Config, namespace, name string, onStart func()) (*
 	if err != nil {
 		return nil, err
 	}
-	e := &election{onStart: onStart, started: make(chan event.TypedGenericEvent[struct{}], 1)}
+	e := &election{onStart: onStart}
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName},
@@ -55,10 +55,20 @@ func newElection(config *rest.Config, namespace, name string, onStart func()) (*
 func (e *election) start(ctx context.Context) {
 	e.onStart()
 	e.term.Store(&ctx)
-	select {
-	case e.started <- event.TypedGenericEvent[struct{}]{}:
-	default: // the previous event is still pending
+	for _, started := range e.started {
+		select {
+		case started <- event.TypedGenericEvent[struct{}]{}:
+		default: // the previous event is still pending
+		}
 	}
+}
+
+// notify returns a channel that receives an event when this replica starts to lead. It must be
+// called before the election runs.
+func (e *election) notify() chan event.TypedGenericEvent[struct{}] {
+	started := make(chan event.TypedGenericEvent[struct{}], 1)
+	e.started = append(e.started, started)
+	return started
 }
 
 // IsLeader reports whether this replica is the leader.

@@ -21,6 +21,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
+	"goless.io/operator/internal/activator/autoscale"
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/wake"
@@ -91,6 +92,7 @@ func start(ctx context.Context, config *rest.Config) error {
 	registry := prometheus.NewRegistry()
 	waker := &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: wakeTimeout, Metrics: wake.NewMetrics(registry),
+		Replicas: func() int { return replica.Replicas() },
 		OnFailure: func(t backend.Backend, err error) {
 			must(replica.ReportFailedWake(ctx, t, err))
 			failedWakes <- t
@@ -105,6 +107,7 @@ func start(ctx context.Context, config *rest.Config) error {
 	go func() { _ = http.Serve(l, activator.ListeningHandler(server)) }() // until the process ends
 	replica = &activator.Reconciler{
 		Name: "test", PodName: "activator-test", Namespace: system, AdminPort: int32(l.Addr().(*net.TCPAddr).Port), Pods: lister, Proxy: server, Settle: settle,
+		ScalingMetrics: autoscale.NewMetrics(registry),
 	}
 	must(replica.Register(ctx, mgr))
 	go func() { must(mgr.Start(ctx)) }()

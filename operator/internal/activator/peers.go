@@ -81,6 +81,20 @@ func (r *Reconciler) queryPeer(ctx context.Context, ip string, rt *route) peerSt
 	return peerStatus{unreachable: err != nil, listens: err == nil && status == http.StatusOK, inFlight: a.InFlight}
 }
 
+// Replicas returns the number of activators that receive requests.
+func (r *Reconciler) Replicas() (n int) {
+	var list corev1.PodList
+	if err := r.activators.List(context.Background(), &list, client.UnsafeDisableDeepCopy); err != nil {
+		return 0 // the cache has not started
+	}
+	for i := range list.Items {
+		if backend.ReplicaServes(&list.Items[i]) {
+			n++
+		}
+	}
+	return n
+}
+
 func podEndpoints(p *corev1.Pod) []routing.Endpoint {
 	var endpoints []routing.Endpoint
 	for _, ip := range p.Status.PodIPs {

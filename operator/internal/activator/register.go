@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/autoscale"
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/routing"
 )
@@ -71,10 +72,11 @@ func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error)
 // 1000s.
 const maxBackoff = 30 * time.Second
 
-// Register adds r to the manager as a controller. It reconciles a Service when:
+// Register adds r to the manager as a controller, and another controller that scales functions on
+// requests, see package autoscale. The first one reconciles a Service when:
 //
 //   - the Service, an EndpointSlice that it owns, or a pod of its function changes
-//   - the Poller has a result for its function
+//   - the Poller has a result for its function, or the Scaler cannot scale it or can again
 //   - a pod of the activator changes, or this replica becomes the leader (all Services)
 func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	r.client, r.live, r.ports, r.poller = mgr.GetClient(), mgr.GetAPIReader(), routing.NewPorts(), backend.NewPoller()
@@ -87,6 +89,22 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	if err := errors.Join(err, backend.AddIndex(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
+	// When this replica becomes the leader, each controller looks at all Services.
+	onStart := func() source.Source {
+		return source.Channel(r.election.notify(), handler.TypedEnqueueRequestsFromMapFunc(
+			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.services(ctx) }))
+	}
+	r.scaler = autoscale.New(r.client, r.live, r.Pods, r.ScalingMetrics, r.IsLeader)
+	err = builder.ControllerManagedBy(mgr).
+		Named("autoscale").
+		For(&corev1.Service{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOfPod)).
+		WatchesRawSource(onStart()).
+		WithOptions(options(concurrentLooks)).
+		Complete(r.scaler)
+	if err != nil {
+		return err
+	}
 	return builder.ControllerManagedBy(mgr).
 		Named("activator").
 		For(&corev1.Service{}).
@@ -94,19 +112,29 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOfPod)).
 		WatchesRawSource(source.Kind(activators, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.Pod) []reconcile.Request { return r.services(ctx) }), replicaChanged)).
-		WatchesRawSource(source.Channel(r.election.started, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.services(ctx) }))).
-		WatchesRawSource(source.Channel(r.poller.Answered, handler.TypedEnqueueRequestsFromMapFunc(
-			func(_ context.Context, service types.NamespacedName) []reconcile.Request {
-				return []reconcile.Request{{NamespacedName: service}}
-			}))).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 8,
-			ReconciliationTimeout:   15 * time.Second,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
-		}).
+		WatchesRawSource(onStart()).
+		WatchesRawSource(source.Channel(r.poller.Answered, forService)).
+		WatchesRawSource(source.Channel(r.scaler.Changed, forService)).
+		WithOptions(options(8)).
 		Complete(r)
 }
+
+// concurrentLooks is the number of functions whose load is measured at the same time.
+const concurrentLooks = 128
+
+// options returns the options of a controller.
+func options(concurrent int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: concurrent,
+		ReconciliationTimeout:   15 * time.Second,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
+	}
+}
+
+// forService maps the name of a Service to a request for it.
+var forService = handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, service types.NamespacedName) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: service}}
+})
 
 // replicaChanged accepts those updates of the activator's pods that change the addresses to which
 // requests are routed, and restarts, after which a replica has to listen again.

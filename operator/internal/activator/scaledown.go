@@ -2,13 +2,10 @@ package activator
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/routing"
@@ -74,7 +71,7 @@ func (r *Reconciler) routeToActivators(ctx context.Context, rt *route) (time.Dur
 
 // scaleToZero scales the Deployment of a function to zero, unless a rollout is in progress.
 func (r *Reconciler) scaleToZero(ctx context.Context, rt *route, scaleDown routing.ScaleDown) (time.Duration, error) {
-	d, err := r.deployment(ctx, rt.Backend)
+	d, err := backend.Deployment(ctx, r.live, rt.Backend)
 	if err != nil {
 		return 0, err
 	}
@@ -86,14 +83,12 @@ func (r *Reconciler) scaleToZero(ctx context.Context, rt *route, scaleDown routi
 	// pod.
 	scaleDown.ScaledAt = time.Now()
 	r.scaleDowns.Store(rt.Service, scaleDown)
-	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":0}}`, d.ResourceVersion)
-	err = r.client.SubResource("scale").Patch(ctx, d, client.RawPatch(types.MergePatchType, patch))
-	if err != nil {
+	if err := backend.Scale(ctx, r.client, d, 0); err != nil {
 		r.scaleDowns.Delete(rt.Service)
 		if apierrors.IsConflict(err) {
 			return retryInterval, nil // the Deployment has changed
 		}
-		return 0, fmt.Errorf("scaling the Deployment to 0: %w", err)
+		return 0, err
 	}
 	ctrl.LoggerFrom(ctx).Info("the function sleeps", "function", rt.Function.String())
 	return r.Settle, nil

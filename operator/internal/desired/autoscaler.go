@@ -22,10 +22,11 @@ const ReplicasOwner = "goless-operator-replicas"
 const defaultCPU = "500m"
 
 // NeedsAutoscaler reports whether a function has a HorizontalPodAutoscaler. A function with at most
-// one replica does not need an autoscaler, even if it may sleep.
+// one replica does not need an autoscaler, even if it may sleep. A function that scales on requests
+// is scaled by the activator.
 func NeedsAutoscaler(fn *v1beta1.Function) bool {
 	least, most := fn.Bounds()
-	return most > max(least, 1) && !fn.Stopped()
+	return most > max(least, 1) && !fn.Stopped() && !fn.ScalesOnRequests()
 }
 
 // Autoscaler returns the HorizontalPodAutoscaler, which sets the number of replicas while the

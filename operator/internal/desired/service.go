@@ -6,12 +6,13 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/backend"
 )
 
 // Service returns the Service of the function. Port http serves requests, and port metrics is the
 // admin port. The target ports are names, so that pods of two revisions with different ports are
 // both reachable during a rollout. The annotations tell the activator how long the function must be
-// idle before it sleeps, and the timeout of requests.
+// idle before it sleeps, the timeout of requests, and how to scale it on requests.
 func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 	requests := servicePort(portHTTP, fn.Port())
 	if protocol := appProtocol(fn); protocol != "" {
@@ -29,6 +30,11 @@ func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 		if timeout := fn.RequestTimeout(); timeout > 0 {
 			service.WithAnnotations(map[string]string{v1beta1.TimeoutAnnotation: timeout.String()})
 		}
+	}
+	if fn.ScalesOnRequests() {
+		least, most := fn.Bounds()
+		scaling := backend.Scaling{Min: max(least, 1), Max: most, Requests: *fn.Spec.Scaling.Requests, Concurrency: fn.Spec.Concurrency}
+		service.WithAnnotations(map[string]string{v1beta1.ScalingAnnotation: scaling.String()})
 	}
 	return service
 }

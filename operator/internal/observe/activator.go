@@ -21,7 +21,7 @@ import (
 	"goless.io/operator/internal/activator/backend"
 )
 
-// Activator is the state of the activator for a Function that may sleep.
+// Activator is the state of the activator for a Function that may sleep or scales on requests.
 type Activator struct {
 	// Ready reports whether a replica of the activator is ready.
 	Ready bool
@@ -36,6 +36,10 @@ type Activator struct {
 	// StaysAwake is the reason why the activator cannot determine how long the function has been
 	// idle; empty if it can.
 	StaysAwake string
+
+	// CannotScale is the reason why the activator cannot determine how many replicas the requests
+	// require; empty if it can.
+	CannotScale string
 }
 
 // read reads the EndpointSlices of the activator that belong to services. Any client can label a
@@ -55,6 +59,9 @@ func (a *Activator) read(all []discoveryv1.EndpointSlice, services []corev1.Serv
 		if why, ok := all[i].Annotations[v1beta1.StaysAwakeAnnotation]; ok {
 			a.StaysAwake = why
 		}
+		if why, ok := all[i].Annotations[v1beta1.CannotScaleAnnotation]; ok {
+			a.CannotScale = why
+		}
 	}
 }
 
@@ -67,7 +74,7 @@ type Activators struct {
 
 // WatchActivators makes a controller reconcile the Function of an EndpointSlice when the slice
 // changes. When the first replica of the activator becomes ready, or the last one becomes unready,
-// the controller reconciles all Functions that may sleep. namespace is the namespace of the
+// the controller reconciles all Functions that may sleep or scale on requests. namespace is the namespace of the
 // replicas.
 func WatchActivators(mgr manager.Manager, namespace string, b *builder.Builder) (*Activators, error) {
 	replicas, err := backend.CacheReplicas(mgr, namespace)
@@ -89,7 +96,7 @@ func (a *Activators) Ready(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return backend.ReplicaServes(&pod) }), nil
 }
 
-// changed maps a replica to all Functions that may sleep if the first replica has become ready or
+// changed maps a replica to all Functions that may sleep or scale on requests if the first replica has become ready or
 // the last one has become unready.
 func (a *Activators) changed(ctx context.Context, _ *corev1.Pod) []reconcile.Request {
 	ready, err := a.Ready(ctx)
@@ -102,7 +109,7 @@ func (a *Activators) changed(ctx context.Context, _ *corev1.Pod) []reconcile.Req
 	}
 	var requests []reconcile.Request
 	for i := range functions.Items {
-		if fn := &functions.Items[i]; fn.MaySleep() {
+		if fn := &functions.Items[i]; fn.MaySleep() || fn.ScalesOnRequests() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(fn)})
 		}
 	}
@@ -123,5 +130,6 @@ var sliceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	}
 	return (len(before.Endpoints) > 0) != (len(now.Endpoints) > 0) ||
 		before.Annotations[v1beta1.WakeFailedAnnotation] != now.Annotations[v1beta1.WakeFailedAnnotation] ||
-		before.Annotations[v1beta1.StaysAwakeAnnotation] != now.Annotations[v1beta1.StaysAwakeAnnotation]
+		before.Annotations[v1beta1.StaysAwakeAnnotation] != now.Annotations[v1beta1.StaysAwakeAnnotation] ||
+		before.Annotations[v1beta1.CannotScaleAnnotation] != now.Annotations[v1beta1.CannotScaleAnnotation]
 }}

@@ -167,6 +167,7 @@ func TestActivatorOf(t *testing.T) {
 		"OneFamily": {[]discoveryv1.EndpointSlice{slice("own", 0, nil), slice("own", 1, nil)}, Activator{Routed: true}},
 		"Failed":    {[]discoveryv1.EndpointSlice{slice("own", 2, failed), slice("own", 2, nil)}, Activator{Routed: true, WakeFailed: "quota"}},
 		"Awake":     {[]discoveryv1.EndpointSlice{slice("own", 0, map[string]string{v1beta1.StaysAwakeAnnotation: "mesh"})}, Activator{StaysAwake: "mesh"}},
+		"Stuck":     {[]discoveryv1.EndpointSlice{slice("own", 0, map[string]string{v1beta1.CannotScaleAnnotation: "mesh"})}, Activator{CannotScale: "mesh"}},
 		"Another's": {[]discoveryv1.EndpointSlice{slice("another", 1, failed)}, Activator{}},
 		"Nobody's":  {[]discoveryv1.EndpointSlice{{Endpoints: make([]discoveryv1.Endpoint, 1)}}, Activator{}},
 	} {

@@ -71,6 +71,9 @@ func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.Horizo
 // HorizontalPodAutoscalers, so the function has none if another owner has one.
 func (p *planner) scaling(fn *v1beta1.Function) {
 	others := p.ReplicasLeftToOthers(fn)
+	if others && p.Service != nil {
+		delete(p.Service.Annotations, v1beta1.ScalingAnnotation) // the activator does not scale either
+	}
 	if others && p.Deployment != nil {
 		p.Deployment.Spec.Replicas = nil
 	}

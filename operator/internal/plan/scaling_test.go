@@ -26,6 +26,13 @@ func scaling(least, most int32) func(*v1beta1.Function) {
 	}
 }
 
+// requests returns a change of spec.scaling to scale on requests.
+func requests(least, most int32) func(*v1beta1.Function) {
+	return func(fn *v1beta1.Function) {
+		fn.Spec.Scaling = &v1beta1.Scaling{Min: &least, Max: &most, Requests: new(int32(10))}
+	}
+}
+
 func replicas(n int32) func(*v1beta1.Function) {
 	return func(fn *v1beta1.Function) { fn.Spec.Replicas = &n }
 }
@@ -120,6 +127,10 @@ func TestScaling(t *testing.T) {
 		"HandedOverBelow":  {begin(t, inPod, first).serving(nil, 1).with(scaling(2, 8)), none, 2, 8, 0},
 		"HandedOverAbove":  {begin(t, inPod, first).with(replicas(3)).serving(nil, 3).with(scaling(0, 0)), none, 1, 0, 0},
 		"TakenBack":        {rolledOut(t, 1, 8, 6).with(replicas(4)).with(func(fn *v1beta1.Function) { fn.Spec.Scaling = nil }), 4, none, 0, 0},
+		"Requests":         {rolledOut(t, 1, 8, 6).with(requests(1, 8)), none, none, 0, 0},
+		"RequestsFirst":    {begin(t, inPod, first).with(replicas(3)).serving(nil, 3).with(requests(1, 8)), none, 3, 0, 0},
+		"RequestsToCPU":    {rolledOut(t, 1, 8, 6).with(requests(1, 8)).with(scaling(1, 8)), none, none, 8, 0},
+		"RequestsToFixed":  {rolledOut(t, 1, 8, 6).with(requests(1, 8)).with(scaling(2, 2)), 2, none, 0, 0},
 		"Within":           {rolledOut(t, 1, 8, 6), none, none, 8, 0},
 		"MaxLowered":       {rolledOut(t, 1, 8, 6).with(scaling(1, 4)), none, 4, 4, 0},
 		"MinRaised":        {rolledOut(t, 1, 8, 1).with(scaling(2, 8)), none, 2, 8, 0},
@@ -178,6 +189,28 @@ func TestScaling(t *testing.T) {
 				t.Errorf("DeploymentDelay %v, want %v", p.DeploymentDelay, test.hold)
 			}
 		})
+	}
+}
+
+// The activator scales a function on requests if the Service says so, and not if another autoscaler
+// does or the function was stopped.
+func TestServiceOfRequestScaling(t *testing.T) {
+	ceiling := inPod
+	ceiling.Function.MaxReplicas = 5
+	for name, test := range map[string]struct {
+		scene *scene
+		want  string
+	}{
+		"Requests": {rolledOut(t, 0, 8, 6).with(requests(0, 8)), `{"min":1,"max":8,"requests":10}`},
+		"Ceiling":  {rolledOut(t, 2, 8, 6).with(requests(2, 8)).under(ceiling), `{"min":2,"max":5,"requests":10}`},
+		"CPU":      {rolledOut(t, 0, 8, 6), ""},
+		"Fixed":    {rolledOut(t, 1, 1, 1).with(requests(1, 1)), ""},
+		"Stopped":  {rolledOut(t, 0, 8, 6).with(requests(0, 8)).with(replicas(0)), ""},
+		"Rival":    {rivalled(rolledOut(t, 0, 8, 6).with(requests(0, 8))), ""},
+	} {
+		if got := test.scene.plan().Service.Annotations[v1beta1.ScalingAnnotation]; got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
 	}
 }
 

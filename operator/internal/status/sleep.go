@@ -92,7 +92,7 @@ func (v *view) wakeFailed() string {
 }
 
 // lacks returns the optional parts that are missing: objects that could not be applied, and the
-// ability to sleep.
+// ability to sleep or to scale.
 func (v *view) lacks() []validation.Problem {
 	all := v.seen.Outcome.Degraded
 	if why := v.seen.Snapshot.Activator.StaysAwake; why != "" && v.fn.MaySleep() {
@@ -101,7 +101,28 @@ func (v *view) lacks() []validation.Problem {
 			Message: oneLine("cannot scale the function to zero, because the activator cannot read how long it has been idle: " + why),
 		})
 	}
+	if why := v.cannotScale(); why != "" {
+		all = append(slices.Clone(all), validation.Problem{
+			Reason:  v1beta1.ReasonCannotScale,
+			Message: oneLine("the number of replicas does not change, because " + why),
+		})
+	}
 	return all
+}
+
+// cannotScale returns why the activator does not scale a function on requests; empty if it does, or
+// if the function has no pods.
+func (v *view) cannotScale() string {
+	d := v.seen.Outcome.Deployment
+	switch {
+	case !v.fn.ScalesOnRequests() || v.seen.Plan.ReplicasLeftToOthers(v.fn) || d == nil || workload.Replicas(d) == 0:
+		return ""
+	case !v.seen.Snapshot.Activator.Ready:
+		return "no replica of the activator is ready; see Deployment goless-activator"
+	case v.seen.Snapshot.Activator.CannotScale != "":
+		return v.seen.Snapshot.Activator.CannotScale
+	}
+	return ""
 }
 
 // lacksReplicas reports whether a ready Function does not have the desired number of replicas. A

@@ -13,6 +13,7 @@ import (
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
+	"goless.io/operator/internal/validation"
 )
 
 // served returns a Function that may sleep and whose latest revision is ready.
@@ -190,6 +191,39 @@ func TestRecoversFromFailedWake(t *testing.T) {
 		fn.Status = status.Of(fn, step.seen)
 		if ready := meta.FindStatusCondition(fn.Status.Conditions, "Ready"); ready.Status != "True" || ready.Reason != step.reason {
 			t.Errorf("Ready is %s for %s: %s, want True for %s", ready.Status, ready.Reason, ready.Message, step.reason)
+		}
+	}
+}
+
+// A function that cannot be scaled on requests serves normally, and its status reports the reason.
+func TestCannotScale(t *testing.T) {
+	onRequests := func(fn *v1beta1.Function) *v1beta1.Function {
+		fn = scaled(fn, 1, 3)
+		fn.Spec.Scaling.Requests = new(int32(10))
+		return fn
+	}
+	awake := seen(rolledOut(deployment(1, 1, latest)), sets(latest))
+	const reason = "no response in time"
+	left := activator(awake, observe.Activator{Ready: true, CannotScale: reason})
+	left.Plan.AutoscalerConflict = &validation.Problem{Reason: "AutoscalerConflict"}
+	for name, test := range map[string]struct {
+		fn   *v1beta1.Function
+		seen status.Seen
+		want string // part of the message; empty if the function is not Degraded
+	}{
+		"Scales":      {onRequests(served(t)), activator(awake, observe.Activator{Ready: true}), ""},
+		"Unknown":     {onRequests(served(t)), activator(awake, observe.Activator{Ready: true, CannotScale: reason}), reason},
+		"NoActivator": {onRequests(served(t)), activator(awake, observe.Activator{}), "no replica of the activator is ready"},
+		"OnCPU":       {scaled(served(t), 1, 3), activator(awake, observe.Activator{CannotScale: reason}), ""},
+		"ByOthers":    {onRequests(served(t)), left, ""},
+	} {
+		got := status.Of(test.fn, test.seen)
+		c := meta.FindStatusCondition(got.Conditions, "Degraded")
+		if test.want == "" && c != nil && c.Reason == "CannotScale" || test.want != "" && (c == nil || c.Reason != "CannotScale" || !strings.Contains(c.Message, test.want)) {
+			t.Errorf("%s: Degraded is %+v", name, c)
+		}
+		if ready := meta.FindStatusCondition(got.Conditions, "Ready"); ready.Status != "True" {
+			t.Errorf("%s: Ready is %+v", name, ready)
 		}
 	}
 }

@@ -22,6 +22,18 @@ type Activity struct {
 	InFlight int `json:"inFlight"`
 	// IdleSeconds is the time since the last request ended. Activators omit it.
 	IdleSeconds float64 `json:"idleSeconds,omitempty"`
+
+	// The totals since the process started. Activators and functions that were built before Goless
+	// had request scaling omit them.
+
+	// UptimeSeconds is the time since the process started.
+	UptimeSeconds float64 `json:"uptimeSeconds,omitempty"`
+	// InFlightSeconds is the integral of the number of requests in flight over that time.
+	InFlightSeconds float64 `json:"inFlightSeconds,omitempty"`
+	// Served is the number of requests that have ended, without the Rejected ones, which exceeded
+	// the concurrency of the function.
+	Served   int64 `json:"served,omitempty"`
+	Rejected int64 `json:"rejected,omitempty"`
 }
 
 // maxResponse is the maximum size of a response, in bytes. The code of a function is not trusted.
@@ -39,22 +51,37 @@ var adminClient = &http.Client{
 	Timeout:       2 * time.Second,
 }
 
+// loadClient queries the same pods every few seconds, and so it keeps its connections.
+var loadClient = &http.Client{
+	Transport: &http.Transport{
+		MaxResponseHeaderBytes: maxResponse, MaxIdleConns: 8192, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, IdleConnTimeout: 10 * time.Second,
+	},
+	CheckRedirect: adminClient.CheckRedirect,
+	Timeout:       adminClient.Timeout,
+}
+
 // GetActivity returns the response and the status code of an admin URL. A status code other than
 // 200 is not an error; the Activity is then zero.
-func GetActivity(ctx context.Context, url string) (a Activity, status int, err error) {
+func GetActivity(ctx context.Context, url string) (Activity, int, error) {
+	return getActivity(ctx, adminClient, url)
+}
+
+func getActivity(ctx context.Context, client *http.Client, url string) (a Activity, status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return a, 0, err
 	}
-	response, err := adminClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return a, 0, err
 	}
 	defer response.Body.Close() //nolint:errcheck // read-only
+	body := io.LimitReader(response.Body, maxResponse)
+	defer io.Copy(io.Discard, body) //nolint:errcheck // lets the client keep the connection
 	if response.StatusCode != http.StatusOK {
 		return a, response.StatusCode, nil
 	}
-	err = json.NewDecoder(io.LimitReader(response.Body, maxResponse)).Decode(&a)
+	err = json.NewDecoder(body).Decode(&a)
 	return a, response.StatusCode, err
 }
 
@@ -76,20 +103,28 @@ func IdleTime(ctx context.Context, pods []Pod) (time.Duration, error) {
 	return slices.Min(all), nil
 }
 
+// Activity returns the activity of a pod that is queried every few seconds.
+func (p Pod) Activity(ctx context.Context) (Activity, error) { return p.activity(ctx, loadClient) }
+
+func (p Pod) activity(ctx context.Context, client *http.Client) (Activity, error) {
+	a, status, err := getActivity(ctx, client, "http://"+p.Admin+"/activity")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("/activity returned status %d", status)
+	}
+	if err != nil {
+		return Activity{}, activityError(err)
+	}
+	return a, nil
+}
+
 // idle returns the time for which a pod has served no request, or 0 if it serves one now.
 func (p Pod) idle(ctx context.Context) (time.Duration, error) {
 	if !p.Ready || p.Admin == "" {
 		return 0, fmt.Errorf("the pod at %q is not ready or is terminating", p.Address)
 	}
-	a, status, err := GetActivity(ctx, "http://"+p.Admin+"/activity")
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("/activity returned status %d", status)
-	}
-	if err != nil {
-		return 0, activityError(err)
-	}
-	if a.InFlight > 0 {
-		return 0, nil
+	a, err := p.activity(ctx, adminClient)
+	if err != nil || a.InFlight > 0 {
+		return 0, err
 	}
 	return max(time.Duration(a.IdleSeconds*float64(time.Second)), 0), nil // the value comes from untrusted code
 }

@@ -4,6 +4,8 @@
 package backend
 
 import (
+	"encoding/json"
+	"math"
 	"strings"
 	"time"
 
@@ -34,10 +36,45 @@ type Backend struct {
 	// Timeout is the longest time that a request may take. 0 means no limit.
 	Timeout time.Duration
 
+	// Scaling is nil if the number of replicas does not follow the requests.
+	Scaling *Scaling
+
 	// Function is the name of the Function and of its Deployment.
 	Function types.NamespacedName
 	// FunctionUID is the UID of the Function, which owns the Service and the Deployment.
 	FunctionUID types.UID
+}
+
+// Scaling tells the activator how to set the number of replicas of a function that is awake. It is
+// the value of [v1beta1.ScalingAnnotation].
+type Scaling struct {
+	Min      int32 `json:"min"` // at least 1
+	Max      int32 `json:"max"`
+	Requests int32 `json:"requests"` // target for the average number of requests in flight per replica
+	// Concurrency is the maximum number of requests that a replica serves at the same time; 0 is no
+	// limit.
+	Concurrency int32 `json:"concurrency,omitempty"`
+}
+
+// Replicas returns the number of replicas that a number of requests in flight requires, within the
+// bounds.
+func (s Scaling) Replicas(requests float64) int32 {
+	return int32(max(min(math.Ceil(requests/float64(s.Requests)), float64(s.Max)), float64(s.Min)))
+}
+
+// String returns the value of the annotation.
+func (s Scaling) String() string {
+	text, _ := json.Marshal(s) // numbers only
+	return string(text)
+}
+
+// scalingFrom parses the value of the annotation. It returns nil if the value is empty or invalid.
+func scalingFrom(annotation string) *Scaling {
+	var s Scaling
+	if err := json.Unmarshal([]byte(annotation), &s); err != nil || s.Min < 1 || s.Max < s.Min || s.Requests < 1 {
+		return nil
+	}
+	return &s
 }
 
 // MaySleep reports whether the function is scaled to zero when it is idle.
@@ -68,6 +105,7 @@ func FromService(s *corev1.Service) (Backend, bool) {
 		AppProtocol: protocol,
 		SleepAfter:  sleepAfter,
 		Timeout:     timeout,
+		Scaling:     scalingFrom(s.Annotations[v1beta1.ScalingAnnotation]),
 		Function:    types.NamespacedName{Namespace: s.Namespace, Name: owner.Name},
 		FunctionUID: owner.UID,
 	}, true

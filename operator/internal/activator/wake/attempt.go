@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"goless.io/operator/internal/activator/backend"
@@ -21,6 +22,9 @@ type attempt struct {
 	done    chan struct{}
 	address string
 	err     error
+
+	waiting atomic.Int64 // requests that wait for the attempt
+	raiser  raiser
 
 	// The state of run between two steps.
 	watch    stopwatch
@@ -67,7 +71,9 @@ func (a *attempt) step(ctx context.Context) (address string, err error) {
 	all := len(found)
 	found = slices.DeleteFunc(found, func(p backend.Pod) bool { return p.Terminating })
 	if len(found) == 0 {
-		return "", a.scale(ctx, all > 0)
+		err := a.scale(ctx, all > 0)
+		a.raiser.raise(int(a.waiting.Load()), 0)
+		return "", err
 	}
 	a.watch.observe(a.waker.Metrics, phaseSeen)
 	address, why := firstServing(ctx, found)
@@ -79,10 +85,11 @@ func (a *attempt) step(ctx context.Context) (address string, err error) {
 	if why := brokenReason(found); why != "" {
 		return "", &BrokenError{why}
 	}
+	a.raiser.raise(int(a.waiting.Load()), len(found))
 	return "", nil
 }
 
-// scale scales a function without pods to one replica, at most once per scaleRetryInterval. A
+// scale scales a function without pods up, at most once per scaleRetryInterval. A
 // failure to scale is retried by a later step. It returns a BrokenError if Kubernetes cannot create
 // a pod. It does not check that while pods are terminating, because these may use up the quota.
 func (a *attempt) scale(ctx context.Context, ending bool) error {
@@ -94,7 +101,7 @@ func (a *attempt) scale(ctx context.Context, ending bool) error {
 	if again && !ending && a.waker.cannotCreatePod(ctx, a.backend.Function) {
 		return &BrokenError{"its pod cannot be created (FailedCreate): a quota or a policy rejects it"}
 	}
-	if a.scaleErr = a.waker.scaleFromZero(ctx, a.backend); errors.Is(a.scaleErr, ErrStopped) {
+	if a.scaleErr = a.waker.scaleFromZero(ctx, a.backend, int(a.waiting.Load())); errors.Is(a.scaleErr, ErrStopped) {
 		return a.scaleErr
 	}
 	if a.scaleErr == nil {

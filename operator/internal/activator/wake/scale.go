@@ -16,29 +16,37 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// fromZero is a JSON Patch that changes a Scale from 0 replicas to 1. The API server omits the
-// field if it is 0, so the test compares with null. If the Scale has replicas, the test fails and
-// nothing changes.
-var fromZero = client.RawPatch(types.JSONPatchType, []byte(
-	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`))
+// fromZero returns a JSON Patch that changes a Scale from 0 replicas to the given number. The API
+// server omits the field if it is 0, so the test compares with null. If the Scale has replicas, the
+// test fails and nothing changes.
+func fromZero(replicas int32) client.Patch {
+	return client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
+		`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":%d}]`, replicas))
+}
 
-// scaleFromZero scales a function to one replica if it has none. It returns [ErrStopped] if the
-// function was stopped, and an error if a policy rejects the change. It returns nil if another
-// activator has already scaled the function.
-func (w *Waker) scaleFromZero(ctx context.Context, b backend.Backend) error {
+// scaleFromZero scales a function up if it has no replicas, for a number of requests that wait. It
+// returns [ErrStopped] if the function was stopped, and an error if a policy rejects the change. It
+// returns nil if another activator has already scaled the function.
+func (w *Waker) scaleFromZero(ctx context.Context, b backend.Backend, requests int) error {
 	var service corev1.Service
 	if err := w.Client.Get(ctx, b.Service, &service); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if now, _ := backend.FromService(&service); !now.MaySleep() {
+	now, _ := backend.FromService(&service)
+	if !now.MaySleep() {
 		return w.checkStopped(ctx, b.Function)
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: b.Function.Namespace, Name: b.Function.Name}}
-	err := w.Client.SubResource("scale").Patch(ctx, deployment, fromZero)
+	replicas := w.replicasFor(now, requests)
+	err := w.Client.SubResource("scale").Patch(ctx, deployment, fromZero(replicas))
+	if replicas > 1 && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) && !w.hasReplicas(ctx, b.Function)) {
+		replicas = 1 // a policy may limit the replicas, and one is better than none
+		err = w.Client.SubResource("scale").Patch(ctx, deployment, fromZero(replicas))
+	}
 	if err == nil || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && w.hasReplicas(ctx, b.Function) {
 		return nil
 	}
-	return fmt.Errorf("scaling the Deployment to 1: %w", err)
+	return fmt.Errorf("scaling the Deployment to %d: %w", replicas, err)
 }
 
 // checkStopped returns nil if the Deployment of a function that must not sleep has replicas, which

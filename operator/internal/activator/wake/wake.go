@@ -3,15 +3,19 @@
 //
 //	wake.go     the Waker, which returns connections
 //	attempt.go  waits for a ready pod, once for all requests to a function
-//	scale.go    scales the Deployment
+//	gate.go     spreads requests over the pods of a function that scales on requests
+//	scale.go    scales a Deployment up from zero
+//	raise.go    adds replicas while requests wait for the pods of a function that scales on requests
 //	metrics.go  metrics
 package wake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,12 +47,16 @@ type Waker struct {
 	Metrics *Metrics
 	// Timeout is the longest time that a wake-up may take.
 	Timeout time.Duration
+	// Replicas returns the number of activators that receive requests. Each of them uses its share
+	// of the concurrency of a pod.
+	Replicas func() int
 	// OnFailure is called for each failed attempt, even if it did not scale the function. It is not
 	// called for ErrStopped.
 	OnFailure func(b backend.Backend, err error)
 
 	mu       sync.Mutex
 	attempts map[types.NamespacedName]*attempt // by Function
+	gates    map[types.NamespacedName]*gate    // by Function
 }
 
 // ErrStopped reports that the function has no pods because it was stopped.
@@ -63,13 +71,24 @@ func (e *BrokenError) Error() string { return "the function cannot serve: " + e.
 // Dial returns a connection to a pod of the function. It waits for a ready pod until ctx ends. A pod
 // is ready if Kubernetes or the admin port of the pod reports it. The admin port may report it up to
 // a second earlier. Dial returns a [BrokenError] or [ErrStopped] as soon as no pod can become ready.
+//
+// If the function scales on requests, the requests are spread over its pods, see [gate].
 func (w *Waker) Dial(ctx context.Context, b backend.Backend) (net.Conn, error) {
+	var failed []string
 	for {
 		address, err := w.address(ctx, b)
 		if err == nil {
 			var connection net.Conn
-			if connection, err = dial(ctx, address); err == nil {
+			if b.Scaling != nil {
+				connection, address, err = w.dialGated(ctx, b, address, failed)
+			} else {
+				connection, err = dial(ctx, address)
+			}
+			if err == nil {
 				return connection, nil
+			}
+			if b.Scaling != nil && !slices.Contains(failed, address) {
+				failed = append(failed, address)
 			}
 		}
 		if _, broken := errors.AsType[*BrokenError](err); broken || errors.Is(err, ErrStopped) {
@@ -93,6 +112,8 @@ func (w *Waker) address(ctx context.Context, b backend.Backend) (string, error) 
 		return address, nil
 	}
 	a := w.join(b)
+	a.waiting.Add(1)
+	defer a.waiting.Add(-1)
 	select {
 	case <-a.done:
 		return a.address, a.err
@@ -111,7 +132,7 @@ func (w *Waker) join(b backend.Backend) *attempt {
 	if w.attempts == nil {
 		w.attempts = map[types.NamespacedName]*attempt{}
 	}
-	a := &attempt{waker: w, backend: b, done: make(chan struct{})}
+	a := &attempt{waker: w, backend: b, done: make(chan struct{}), raiser: raiser{waker: w, service: b}}
 	w.attempts[b.Function] = a
 	go func() {
 		// Not the context of a request: the wake-up continues if the client disconnects.
@@ -132,7 +153,82 @@ func (w *Waker) join(b backend.Backend) *attempt {
 	return a
 }
 
-func dial(ctx context.Context, address string) (net.Conn, error) {
+// dialGated returns a connection to a pod that the gate of the function chooses. ready is a ready
+// pod, and failed are addresses that could not be reached. It returns the address too.
+func (w *Waker) dialGated(ctx context.Context, b backend.Backend, ready string, failed []string) (net.Conn, string, error) {
+	pods, err := w.Pods.List(ctx, b.Function)
+	if err != nil {
+		return nil, "", err
+	}
+	g := w.joinGate(b.Function)
+	limit := cmp.Or(b.Scaling.Concurrency, b.Scaling.Requests)
+	x, update := g.enter(pods, max(int(limit)/max(w.Replicas(), 1), 1), ready, failed)
+	if update {
+		go w.updateGate(b, g)
+	}
+	address, err := g.admit(ctx, x)
+	if err != nil {
+		w.leaveGate(b.Function, g)
+		return nil, "", err
+	}
+	leave := sync.OnceFunc(func() {
+		g.release(address)
+		w.leaveGate(b.Function, g)
+	})
+	connection, err := dial(ctx, address)
+	if err != nil {
+		leave()
+		return nil, address, err
+	}
+	return gatedConn{connection, leave}, address, nil
+}
+
+// joinGate returns the gate of a function. It exists until each user has called leaveGate.
+func (w *Waker) joinGate(function types.NamespacedName) *gate {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := w.gates[function]
+	if g == nil {
+		g = newGate()
+		if w.gates == nil {
+			w.gates = map[types.NamespacedName]*gate{}
+		}
+		w.gates[function] = g
+	}
+	g.users++
+	return g
+}
+
+func (w *Waker) leaveGate(function types.NamespacedName, g *gate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g.users--; g.users == 0 {
+		delete(w.gates, function)
+	}
+}
+
+// updateGate updates the pods of a gate, and adds replicas for the requests, until no request waits.
+func (w *Waker) updateGate(b backend.Backend, g *gate) {
+	r := raiser{waker: w, service: b}
+	for {
+		time.Sleep(pollInterval)
+		found, err := w.Pods.List(context.Background(), b.Function)
+		if err != nil {
+			continue // the cache does not fail
+		}
+		requests := g.update(found)
+		if requests == 0 {
+			return
+		}
+		r.raise(requests, len(found))
+	}
+}
+
+func dial(ctx context.Context, address string) (*net.TCPConn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	return dialer.DialContext(ctx, "tcp", address)
+	connection, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return connection.(*net.TCPConn), nil //nolint:forcetypeassert // the type of the network tcp
 }

@@ -73,7 +73,7 @@ func newFunction(t *testing.T, replicas int32) *function {
 	f := &function{t: t, namespace: apiservertest.NewNamespace(t, cluster)}
 	f.waker = &Waker{
 		Client: cluster, Live: cluster, Pods: backend.Lister{Reader: cached}, Metrics: NewMetrics(prometheus.NewRegistry()),
-		Timeout: time.Minute, OnFailure: func(_ backend.Backend, err error) { f.failure.Store(err); f.failures.Add(1) },
+		Replicas: func() int { return 1 }, Timeout: time.Minute, OnFailure: func(_ backend.Backend, err error) { f.failure.Store(err); f.failures.Add(1) },
 	}
 	labels := map[string]string{v1beta1.FunctionLabel: "hello"}
 	err := cluster.Create(t.Context(), &corev1.Service{
@@ -411,7 +411,7 @@ func (f *function) forbidReplicas(message string) {
 	}
 	eventually(f.t, "policy in force", func() bool {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"}}
-		err := cluster.SubResource("scale").Patch(f.t.Context(), d, fromZero, client.DryRunAll)
+		err := cluster.SubResource("scale").Patch(f.t.Context(), d, fromZero(1), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), message)
 	})
 }

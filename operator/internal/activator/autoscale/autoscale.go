@@ -1,0 +1,269 @@
+// Package autoscale sets the number of replicas of awake functions with spec.scaling.requests. It
+// asks the pods for their requests in flight, and does not need a metrics server. Only the leader
+// of the activators does that.
+//
+//	autoscale.go  the Scaler, which looks at each function every 2 seconds
+//	load.go       asks the pods of a function for their load
+//	decide.go     decides the number of replicas, without access to the cluster
+//	history.go    the recent recommendations and changes, which bound a decision
+//	metrics.go    metrics
+package autoscale
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"goless.io/operator/internal/activator/backend"
+	"goless.io/operator/internal/workload"
+)
+
+const (
+	// interval is the time between two looks at a function.
+	interval = 2 * time.Second
+
+	// maxInterval bounds the time between two looks at a function that cannot be scaled. It doubles
+	// with each failure.
+	maxInterval = time.Minute
+
+	// askTimeout is the time in which the pods of a function must respond.
+	askTimeout = time.Second
+
+	// toleratedFailures is the number of consecutive looks without a result that are not reported:
+	// the pods may be busy.
+	toleratedFailures = 2
+
+	// rereadAfter is the time after which the number of replicas is read again if there is another
+	// number of pods. They may differ for long, because of a quota or a rollout.
+	rereadAfter = 30 * time.Second
+)
+
+// A Scaler scales functions on requests. It is a reconciler of their Services.
+type Scaler struct {
+	client   client.Client
+	live     client.Reader
+	pods     backend.Lister
+	metrics  *Metrics
+	isLeader func() bool
+
+	// Changed receives the Service of a function when the result of Problem has changed.
+	Changed chan event.TypedGenericEvent[types.NamespacedName]
+
+	mu        sync.Mutex
+	functions map[types.NamespacedName]*function // by Service
+}
+
+// function is what the Scaler knows about a function. It starts empty after a change of the leader.
+// Only one reconcile at a time uses it, except known and problem, which the lock of the Scaler
+// protects.
+type function struct {
+	name     types.NamespacedName
+	looked   time.Time // time of the last look
+	reports  reports
+	history  History
+	replicas int32     // of the Deployment, as last read or written; 0 if unknown or none
+	read     time.Time // when the replicas were read or written
+	unknown  int       // consecutive looks for which too few pods had responded
+	failures int       // consecutive failures to scale
+	known    bool      // whether problem has been determined
+	problem  string    // why the function cannot be scaled; empty if it can
+}
+
+// New returns a Scaler. c reads from the cache, and live from the API server.
+func New(c client.Client, live client.Reader, pods backend.Lister, metrics *Metrics, isLeader func() bool) *Scaler {
+	return &Scaler{
+		client: c, live: live, pods: pods, metrics: metrics, isLeader: isLeader,
+		Changed:   make(chan event.TypedGenericEvent[types.NamespacedName], 64),
+		functions: map[types.NamespacedName]*function{},
+	}
+}
+
+// Problem returns why a function cannot be scaled; empty if it can. known is false while a new leader
+// has not determined it yet.
+func (s *Scaler) Problem(service types.NamespacedName) (problem string, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.functions[service]; f != nil {
+		return f.problem, f.known
+	}
+	return "", false
+}
+
+// Reconcile looks at a function if it was not looked at during the last interval. A function
+// without pods is looked at again when it has one.
+func (s *Scaler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var service corev1.Service
+	if err := client.IgnoreNotFound(s.client.Get(ctx, request.NamespacedName, &service)); err != nil {
+		return reconcile.Result{}, err
+	}
+	b, ok := backend.FromService(&service)
+	if !ok || b.Scaling == nil || !s.isLeader() {
+		s.forget(ctx, request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	found, err := s.pods.List(ctx, b.Function)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	found = slices.DeleteFunc(found, func(p backend.Pod) bool { return p.Terminating })
+	if len(found) == 0 { // asleep, stopped or starting
+		s.forget(ctx, request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	f := s.function(b)
+	pause := min(interval<<min(f.failures, 10), maxInterval)
+	if left := pause - time.Since(f.looked); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	f.looked = time.Now()
+	err = s.look(ctx, b, f, found)
+	switch {
+	case apierrors.IsConflict(err): // the Deployment has changed
+		f.replicas, f.read = 0, time.Time{}
+	case err != nil: // not returned, because the rate limiter would not know of the pause
+		f.failures++
+		ctrl.LoggerFrom(ctx).Error(err, "cannot scale the function", "function", b.Function.String())
+		if f.failures > toleratedFailures {
+			s.setProblem(ctx, b.Service, f, err.Error())
+		}
+	default:
+		f.failures = 0
+	}
+	return reconcile.Result{RequeueAfter: min(interval<<min(f.failures, 10), maxInterval)}, nil
+}
+
+func (s *Scaler) function(b backend.Backend) *function {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.functions[b.Service]
+	if f == nil {
+		f = &function{name: b.Function, reports: reports{}}
+		s.functions[b.Service] = f
+	}
+	return f
+}
+
+// forget removes what is known about a function.
+func (s *Scaler) forget(ctx context.Context, service types.NamespacedName) {
+	s.mu.Lock()
+	f := s.functions[service]
+	delete(s.functions, service)
+	s.mu.Unlock()
+	if f == nil {
+		return
+	}
+	s.metrics.forget(f.name)
+	if f.problem != "" {
+		s.notify(ctx, service)
+	}
+}
+
+// setProblem sets the result of Problem.
+func (s *Scaler) setProblem(ctx context.Context, service types.NamespacedName, f *function, problem string) {
+	s.mu.Lock()
+	changed := f.problem != problem || !f.known
+	f.problem, f.known = problem, true
+	s.mu.Unlock()
+	if changed {
+		s.notify(ctx, service)
+	}
+}
+
+func (s *Scaler) notify(ctx context.Context, service types.NamespacedName) {
+	select {
+	case s.Changed <- event.TypedGenericEvent[types.NamespacedName]{Object: service}:
+	case <-ctx.Done():
+	}
+}
+
+// look asks the pods of a function, and scales its Deployment if that is required.
+func (s *Scaler) look(ctx context.Context, b backend.Backend, f *function, found []backend.Pod) error {
+	ready := slices.DeleteFunc(slices.Clone(found), func(p backend.Pod) bool { return !p.Ready })
+	if len(ready) == 0 {
+		s.metrics.forget(f.name)
+		return nil // no pod receives requests
+	}
+	first := len(f.reports) == 0
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	load, cause := f.reports.ask(asking, ready)
+	cancel()
+	if load.Unknown() {
+		f.unknown++
+		s.metrics.unknown(f.name)
+		if f.unknown > toleratedFailures {
+			s.setProblem(ctx, b.Service, f, "the activator cannot read the requests of most pods: "+cause.Error())
+		}
+		return nil
+	}
+	f.unknown = 0
+	if first {
+		return nil // the averages are known from the second look on
+	}
+	if err := s.scale(ctx, b, f, load, len(found)); err != nil {
+		return err
+	}
+	s.setProblem(ctx, b.Service, f, "")
+	return nil
+}
+
+// scale decides about the number of replicas, and sets it. It reads the current number from the API
+// server only before a change, and if there is another number of pods for a while.
+func (s *Scaler) scale(ctx context.Context, b backend.Backend, f *function, load Load, pods int) error {
+	if recent := time.Since(f.read) < rereadAfter; recent && f.replicas == 0 {
+		return nil
+	} else if f.replicas > 0 && (recent || pods == int(f.replicas)) {
+		if d := f.decide(b, load); d.Replicas == f.replicas {
+			s.metrics.record(b, load, d)
+			return nil
+		}
+	}
+	d, err := backend.Deployment(ctx, s.live, b)
+	if err != nil {
+		return err
+	}
+	replicas, now := int32(0), time.Now() // the Deployment falls asleep, was stopped, or is not the function's
+	if d != nil {
+		replicas = workload.Replicas(d)
+	}
+	if replicas > f.replicas { // another client has changed it, such as an activator for waiting requests
+		f.history.Recommend(now, replicas)
+	}
+	f.replicas, f.read = replicas, now
+	if replicas == 0 {
+		return nil
+	}
+	decision := f.decide(b, load)
+	if decision.Replicas != replicas {
+		if err := backend.Scale(ctx, s.client, d, decision.Replicas); err != nil {
+			return err
+		}
+		ctrl.LoggerFrom(ctx).Info("scaled the function", "function", b.Function.String(), "from", replicas, "to", decision.Replicas, "requests", load.total(0))
+		f.history.Add(now, max(decision.Replicas-replicas, 0))
+		f.replicas = decision.Replicas
+	}
+	s.metrics.record(b, load, decision)
+	return nil
+}
+
+// decide decides the number of replicas, and records the recommendation. Without recent
+// recommendations, the first one is the current number: earlier ones are unknown to a new leader.
+func (f *function) decide(b backend.Backend, load Load) Decision {
+	now := time.Now()
+	if f.history.Highest(now) == 0 {
+		f.history.Recommend(now, f.replicas)
+	}
+	d := Decide(Observation{
+		Scaling: *b.Scaling, Current: f.replicas, Load: load, Highest: f.history.Highest(now), Limit: f.history.Limit(now, f.replicas),
+	})
+	f.history.Recommend(now, d.Recommended)
+	return d
+}
