@@ -222,17 +222,23 @@ func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration
 		return 0, err
 	}
 	o := r.observe(rt, found)
-	if !o.Routed && problem != "" {
+	if o.Routed {
+		return r.stopRouting(ctx, rt, o)
+	}
+	if problem != "" {
 		r.unroutedSince.Delete(rt.Service)
 		return 0, r.writeSlices(ctx, rt, nil)
 	}
-	if !o.Routed {
-		since, _ := r.unroutedSince.LoadOrStore(rt.Service, time.Now())
-		if left := r.Settle - time.Since(since.(time.Time)); left > 0 { //nolint:forcetypeassert // nothing else is stored
-			return left, nil
-		}
-		return 0, r.deleteSlices(ctx, rt.slices)
+	since, _ := r.unroutedSince.LoadOrStore(rt.Service, time.Now())
+	if left := r.Settle - time.Since(since.(time.Time)); left > 0 { //nolint:forcetypeassert // nothing else is stored
+		return left, nil
 	}
+	return 0, r.deleteSlices(ctx, rt.slices)
+}
+
+// stopRouting removes the activators from the EndpointSlices of a function that must no longer
+// sleep, unless the function is asleep or waking.
+func (r *Reconciler) stopRouting(ctx context.Context, rt *route, o routing.Observation) (time.Duration, error) {
 	r.unroutedSince.Delete(rt.Service)
 	if needed, again := o.NeedsActivators(); needed {
 		d, err := backend.Deployment(ctx, r.live, rt.Backend)

@@ -25,8 +25,12 @@ func TestAverage(t *testing.T) {
 		"OldRuntime": {[]activity{{InFlight: 7}, {InFlight: 5}}, 5},
 		"Second":     {[]activity{{UptimeSeconds: 100, InFlightSeconds: 50}, {UptimeSeconds: 102, InFlightSeconds: 60, InFlight: 99}}, 5},
 		"Window": {[]activity{
-			{UptimeSeconds: 100}, {UptimeSeconds: 102}, {UptimeSeconds: 104, InFlightSeconds: 100},
-			{UptimeSeconds: 106, InFlightSeconds: 100}, {UptimeSeconds: 108, InFlightSeconds: 100}, {UptimeSeconds: 110, InFlightSeconds: 106},
+			{UptimeSeconds: 100},
+			{UptimeSeconds: 102},
+			{UptimeSeconds: 104, InFlightSeconds: 100},
+			{UptimeSeconds: 106, InFlightSeconds: 100},
+			{UptimeSeconds: 108, InFlightSeconds: 100},
+			{UptimeSeconds: 110, InFlightSeconds: 106},
 		}, 1},
 		"Restarted": {[]activity{{UptimeSeconds: 100, InFlightSeconds: 50}, {UptimeSeconds: 2, InFlightSeconds: 6}}, 3},
 		"Rejected":  {[]activity{{UptimeSeconds: 100}, {UptimeSeconds: 102, InFlightSeconds: 2, Served: 10, Rejected: 30}}, 4},
@@ -55,26 +59,38 @@ func TestAverage(t *testing.T) {
 	}
 }
 
-// At most ten pods are asked, always the same. One that does not respond is silent, and what ended
-// pods have reported is forgotten.
-func TestAsk(t *testing.T) {
-	var asked [12]atomic.Int32
-	var ready []backend.Pod
-	for i := range asked {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked[i].Add(1)
-			if i == 3 {
+// servers are pods that respond with an activity, or with an error if they are broken.
+type servers struct {
+	pods   []backend.Pod
+	asked  []atomic.Int32
+	broken func(i int) bool
+}
+
+func newServers(t *testing.T, n int, broken func(i int) bool) *servers {
+	t.Helper()
+	s := &servers{asked: make([]atomic.Int32, n), broken: broken}
+	for i := range n {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s.asked[i].Add(1)
+			if s.broken(i) {
 				http.Error(w, "not now", http.StatusInternalServerError)
 				return
 			}
-			_ = json.NewEncoder(w).Encode(backend.Activity{UptimeSeconds: 1, InFlightSeconds: 2}) // checked below
+			_ = json.NewEncoder(w).Encode(backend.Activity{UptimeSeconds: 1, InFlightSeconds: 2}) // the test checks what arrives
 		}))
-		defer server.Close()
-		ready = append(ready, backend.Pod{UID: types.UID(fmt.Sprintf("%02d", i)), Ready: true, Admin: strings.TrimPrefix(server.URL, "http://")})
+		t.Cleanup(server.Close)
+		s.pods = append(s.pods, backend.Pod{UID: types.UID(fmt.Sprintf("%02d", i)), Ready: true, Admin: strings.TrimPrefix(server.URL, "http://")})
 	}
+	return s
+}
+
+// At most ten pods are asked, always the same. One that does not respond is silent and not asked
+// again for a while, and what ended pods have reported is forgotten.
+func TestAsk(t *testing.T) {
+	s := newServers(t, 12, func(i int) bool { return i == 3 })
 	p := reports{"gone": {}}
 	for range 2 {
-		load, err := p.ask(t.Context(), ready)
+		load, err := p.ask(t.Context(), s.pods)
 		if want := (Load{Ready: 12, Asked: 10, Silent: 1, Requests: 18}); load != want || load.Unknown() {
 			t.Errorf("got %+v, want %+v", load, want)
 		}
@@ -88,21 +104,19 @@ func TestAsk(t *testing.T) {
 			r.activities = nil
 		}
 	}
-	for i := range asked {
-		want := int32(2)
-		if i == 3 {
-			want = 1 // it pauses after a failure
-		} else if i >= 10 {
-			want = 0
-		}
-		if n := asked[i].Load(); n != want {
+	for i, want := range []int32{2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 0, 0} {
+		if n := s.asked[i].Load(); n != want {
 			t.Errorf("pod %d was asked %d times, want %d", i, n, want)
 		}
 	}
-	for i := range 6 {
-		ready[i].Admin = "127.0.0.1:1"
-	}
-	if load, _ := p.ask(t.Context(), ready); !load.Unknown() || load.Silent != 6 {
-		t.Errorf("most pods are silent: %+v", load)
+}
+
+// If more than half of the pods do not respond, the load is unknown.
+func TestMostPodsAreSilent(t *testing.T) {
+	for silent, unknown := range map[int]bool{2: false, 3: true} {
+		s := newServers(t, 4, func(i int) bool { return i < silent })
+		if load, _ := (reports{}).ask(t.Context(), s.pods); load.Unknown() != unknown || load.Silent != silent {
+			t.Errorf("%d are silent: %+v", silent, load)
+		}
 	}
 }

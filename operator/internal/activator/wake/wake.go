@@ -79,15 +79,10 @@ func (w *Waker) Dial(ctx context.Context, b backend.Backend) (net.Conn, error) {
 		address, err := w.address(ctx, b)
 		if err == nil {
 			var connection net.Conn
-			if b.Scaling != nil {
-				connection, address, err = w.dialGated(ctx, b, address, failed)
-			} else {
-				connection, err = dial(ctx, address)
-			}
-			if err == nil {
+			if connection, address, err = w.connect(ctx, b, address, failed); err == nil {
 				return connection, nil
 			}
-			if b.Scaling != nil && !slices.Contains(failed, address) {
+			if !slices.Contains(failed, address) {
 				failed = append(failed, address)
 			}
 		}
@@ -153,12 +148,21 @@ func (w *Waker) join(b backend.Backend) *attempt {
 	return a
 }
 
-// dialGated returns a connection to a pod that the gate of the function chooses. ready is a ready
-// pod, and failed are addresses that could not be reached. It returns the address too.
-func (w *Waker) dialGated(ctx context.Context, b backend.Backend, ready string, failed []string) (net.Conn, string, error) {
+// connect returns a connection to a pod and its address, also after an error. ready is the address of
+// a ready pod. If the function scales on requests, its gate chooses the pod, if possible not one of
+// the addresses that could not be reached before.
+func (w *Waker) connect(ctx context.Context, b backend.Backend, ready string, failed []string) (net.Conn, string, error) {
+	if b.Scaling != nil {
+		return w.connectGated(ctx, b, ready, failed)
+	}
+	connection, err := dial(ctx, ready)
+	return connection, ready, err
+}
+
+func (w *Waker) connectGated(ctx context.Context, b backend.Backend, ready string, failed []string) (net.Conn, string, error) {
 	pods, err := w.Pods.List(ctx, b.Function)
 	if err != nil {
-		return nil, "", err
+		return nil, ready, err
 	}
 	g := w.joinGate(b.Function)
 	limit := cmp.Or(b.Scaling.Concurrency, b.Scaling.Requests)
@@ -169,7 +173,7 @@ func (w *Waker) dialGated(ctx context.Context, b backend.Backend, ready string, 
 	address, err := g.admit(ctx, x)
 	if err != nil {
 		w.leaveGate(b.Function, g)
-		return nil, "", err
+		return nil, ready, err
 	}
 	leave := sync.OnceFunc(func() {
 		g.release(address)
