@@ -53,6 +53,7 @@ const (
 // Scaling configures the bounds and the target of autoscaling.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.requests)",message="set cpu or requests, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.windows) || self.windows.all(w, w.min <= (has(self.max) ? self.max : has(self.min) && self.min > 1 ? self.min : 1))",message="min of a window must not be more than max, which defaults to min, or 1 if min is 0"
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || self.max >= (has(self.min) ? self.min : 1)",message="max must not be less than min, which defaults to 1"
 type Scaling struct {
 	// min is the minimum number of replicas. Default: 1. Minimum: 0, which lets the function sleep:
@@ -114,6 +115,45 @@ type Scaling struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$')",message="sleepAfter must be a time such as 30s or 1m30s"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) >= duration('15s') && duration(self) <= duration('24h')",message="sleepAfter must be from 15s to 24h"
 	SleepAfter *metav1.Duration `json:"sleepAfter,omitempty"`
+
+	// windows are times in which the function has a higher minimum of replicas, such as working
+	// hours in which it must not sleep. Outside of all windows, min applies. Where windows overlap,
+	// the highest minimum applies. A change does not restart pods. Default: none. Maximum: 16.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Windows []Window `json:"windows,omitempty"`
+}
+
+// Window is a repeated time with a minimum of replicas.
+type Window struct {
+	// schedule is when the window begins, in cron format: minute, hour, day of the month, month and
+	// day of the week, or a word such as @daily. It must not contain a time zone; use timeZone.
+	// Maximum: 256 characters.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="!self.contains('TZ=') && !self.startsWith('@every')",message="schedule must have five fields, or be a word such as @daily; set timeZone for a time zone"
+	Schedule string `json:"schedule"`
+
+	// timeZone is the name of the time zone of the schedule, such as Europe/Berlin. Default:
+	// Etc/UTC.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+
+	// duration is the length of the window, such as 10h. Range: 1m to 168h.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}[smh])+$')",message="duration must be a time such as 30m or 1h30m"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}[smh])+$') || duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="duration must be from 1m to 168h"
+	Duration metav1.Duration `json:"duration"`
+
+	// min is the minimum number of replicas in the window. Minimum: 1. It must not be more than max.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Min int32 `json:"min"`
 }
 
 // Stopped reports whether spec.replicas is 0.

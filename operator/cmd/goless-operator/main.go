@@ -19,6 +19,7 @@ import (
 	"os"
 	"runtime"
 	"time"
+	_ "time/tzdata" // time zones of spec.scaling.windows, for images without them
 
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"

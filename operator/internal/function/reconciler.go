@@ -31,6 +31,7 @@ import (
 	"goless.io/operator/internal/references"
 	"goless.io/operator/internal/settings"
 	"goless.io/operator/internal/status"
+	"goless.io/operator/internal/windows"
 )
 
 const (
@@ -101,6 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	}
 
 	r.Metrics.Changed(fn, time.Now())
+	fn, window := windows.Apply(fn, time.Now())
 	applying, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	snapshot, err := r.observer.Look(applying, fn)
@@ -128,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		return r.retry(fn, err)
 	}
 	r.conflicts.Forget(client.ObjectKeyFromObject(fn))
-	again := soonest(pause, snapshot.Values.Delay, planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
+	again := soonest(pause, window, snapshot.Values.Delay, planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 

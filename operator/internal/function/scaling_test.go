@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -202,6 +203,23 @@ func TestAutoscalerOfTheDeployment(t *testing.T) {
 	if got, want := stop(), []int32{2, 7, 55, 10, 2}; !slices.Equal(got, want) {
 		t.Errorf("replicas were %v, want %v", got, want)
 	}
+}
+
+// A window that is active raises the minimum of replicas, which wakes a sleeping function.
+func TestWindow(t *testing.T) {
+	fn := create(t, "windows", scaling(0, 5))
+	serve(t, fn)
+	routeToActivator(t, fn)
+	scale(t, fn, 0)
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+	change(t, fn, func(fn *v1beta1.Function) {
+		fn.Spec.Scaling.Windows = []v1beta1.Window{{Schedule: "* * * * *", Duration: metav1.Duration{Duration: time.Hour}, Min: 2}}
+	})
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 2 })
+	await(t, fn, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return s.Annotations[v1beta1.SleepAfterAnnotation] == "" })
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Scaling.Windows = nil })
+	await(t, fn, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return s.Annotations[v1beta1.SleepAfterAnnotation] != "" })
 }
 
 // A sleeping function is not changed. A new version is applied when the previous one has been

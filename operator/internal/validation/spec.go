@@ -7,6 +7,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/windows"
 )
 
 // specErrors validates what the schema of the API cannot express, because it compares quantities or
@@ -20,6 +21,7 @@ func specErrors(fn *v1beta1.Function) (errs field.ErrorList) {
 		errs = append(errs, field.Forbidden(spec.Child("drainSeconds"), "spec.env sets "+desired.DrainTimeoutName+", which is the same setting; remove one of them"))
 	}
 	errs = append(errs, scalingErrors(spec.Child("scaling"), fn)...)
+	errs = append(errs, windows.Errors(spec.Child("scaling", "windows"), fn)...)
 	errs = append(errs, fn.Spec.Resources.Validate(spec.Child("resources"))...)
 	if fn.Spec.Build != nil {
 		errs = append(errs, fn.Spec.Build.Resources.Validate(spec.Child("build", "resources"))...)
