@@ -271,13 +271,14 @@ vulnerabilities: ## look for known vulnerabilities in the dependencies (needs th
 
 .PHONY: bench
 bench: install assets ## run benchmarks on the real cluster, print a table and write .cache/bench.json (FULL=1 also those of more than an hour; ONLY=wake,zero only these groups)
-	$(call say,running benchmarks: less than twenty minutes on an idle machine)
+	$(call say,running benchmarks: about half an hour on an idle machine)
 	@$(ENV) && cd test && export GOWORK=off && \
-	PLAIN_IMAGE=$$(ko build --base-import-paths ./bench/plain) go run ./bench $(if $(FULL),-full) $(if $(ONLY),-only $(ONLY)) -o ../.cache/bench.json
+	PLAIN_IMAGE=$$(ko build --base-import-paths ./bench/plain) go run ./bench $(if $(FULL),-full) $(if $(ONLY),-only $(ONLY)) -o ../.cache/bench.json -plot ../.cache/requests.svg
 
 .PHONY: figures
 figures: ## write the results of make bench, measured on this machine with this commit, to docs/figures.md
 	@cd test && GOWORK=off go run ./bench -o ../.cache/bench.json -page ../docs/figures.md
+	@if [ -e .cache/requests.svg ]; then cp .cache/requests.svg docs/how-to/requests.svg; fi
 
 ##@ Change
 

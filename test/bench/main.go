@@ -41,6 +41,7 @@ var groups = []group{
 	{"operator", []string{"operator"}, measureOperator},
 	{"zero", []string{"zero"}, measureZero},
 	{"wake", []string{"wake"}, measureWake},
+	{"requests", []string{"requests"}, measureRequests},
 	{"cluster", []string{"deploy", "answer", "update", "scale10", "crowd25", "compile", "compiles", "phase", "image"}, measureCluster},
 }
 
@@ -49,6 +50,7 @@ func main() {
 	full := flag.Bool("full", false, "measure 5000 Functions, many objects of others, 1000 Functions that sleep, 100 that wake at once, 20,000 requests while functions fall asleep, and the day of a web shop: that takes more than an hour more")
 	output := flag.String("o", "bench.json", "write the figures to this `file` as JSON, beside those of other groups that it has")
 	only := flag.String("only", "", "measure only these comma-separated `groups`: "+strings.Join(names(groups), ", "))
+	plot := flag.String("plot", "", "write a plot of the group requests to this SVG `file`")
 	page := flag.String("page", "", "measure nothing, and write the figures that the file has below the heading Measured of this `page` in Markdown")
 	flag.Parse()
 	if *page != "" {
@@ -61,13 +63,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
-	if err := run(ctx, *n, *full, *output, *only); err != nil {
+	if err := run(ctx, *n, *full, *output, *only, *plot); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1) //nolint:gocritic // stop has nothing to do at the end
 	}
 }
 
-func run(ctx context.Context, n int, full bool, output, only string) error {
+func run(ctx context.Context, n int, full bool, output, only, plot string) error {
 	selected, err := choose(only)
 	if err != nil {
 		return err
@@ -77,6 +79,7 @@ func run(ctx context.Context, n int, full bool, output, only string) error {
 		return err
 	}
 	defer s.close()
+	s.plot = plot
 	if len(selected) < len(groups) {
 		if err := s.results.read(output); err != nil {
 			return err

@@ -21,6 +21,9 @@ type session struct {
 	// scratch is a directory for temporary files.
 	scratch string
 
+	// plot is the file to which the plot of the group requests is written; empty for none.
+	plot string
+
 	// full enables the measurements that take too long for daily runs.
 	full bool
 

@@ -29,13 +29,13 @@ const (
 	functionLabel = "goless.io/function"
 )
 
-func (z *sleepers) deployCaller(ctx context.Context) error {
-	fn := z.newFunction(callerName, callerSource)
+func (b *bench) deployCaller(ctx context.Context) error {
+	fn := b.newFunction(callerName, callerSource)
 	fn.Spec.Timeout = &metav1.Duration{} // none
-	if err := z.client.Create(ctx, fn); err != nil {
+	if err := b.client.Create(ctx, fn); err != nil {
 		return err
 	}
-	_, err := await(ctx, z.client, fn, &v1beta1.FunctionList{}, func(fn *v1beta1.Function) bool { return isReady(fn) })
+	_, err := await(ctx, b.client, fn, &v1beta1.FunctionList{}, func(fn *v1beta1.Function) bool { return isReady(fn) })
 	return err
 }
 
@@ -44,26 +44,32 @@ func (z *sleepers) send(ctx context.Context, row string, requests []caller.Reque
 	if z.noCaller != nil {
 		return fmt.Errorf("no requests can be sent: %w", z.noCaller)
 	}
-	slices.SortFunc(requests, func(a, b caller.Request) int { return cmp.Compare(a.After, b.After) })
+	_, err := z.call(ctx, row, requests)
+	return err
+}
+
+// call makes the caller send requests, adds the number of lost ones, and returns the outcome. It
+// sorts the requests by time.
+func (b *bench) call(ctx context.Context, row string, requests []caller.Request) (outcome caller.Outcome, err error) {
+	slices.SortFunc(requests, func(x, y caller.Request) int { return cmp.Compare(x.After, y.After) })
 	body, err := json.Marshal(requests)
 	if err != nil {
-		return err
+		return outcome, err
 	}
-	answer, err := z.clientset.CoreV1().RESTClient().Post().Namespace(z.namespace).
+	answer, err := b.clientset.CoreV1().RESTClient().Post().Namespace(b.namespace).
 		Resource("services").Name("http:" + callerName + ":http").SubResource("proxy").Body(body).DoRaw(ctx)
 	if err != nil {
-		return fmt.Errorf("sending requests: %w: %s", err, answer)
+		return outcome, fmt.Errorf("sending requests: %w: %s", err, answer)
 	}
-	var outcome caller.Outcome
 	if err := json.Unmarshal(answer, &outcome); err != nil {
-		return err
+		return outcome, err
 	}
-	z.session.progress.end()
+	b.session.progress.end()
 	for _, lost := range outcome.Errors {
 		fmt.Fprintf(os.Stderr, "bench: %s: a request was lost: %s\n", row, lost)
 	}
-	z.results.add(row, float64(outcome.Lost), "requests", outcome.Answered+outcome.Lost)
-	return nil
+	b.results.add(row, float64(outcome.Lost), "requests", outcome.Answered+outcome.Lost)
+	return outcome, nil
 }
 
 func (z *sleepers) url(i int) string {

@@ -27,6 +27,10 @@ type Outcome struct {
 
 	// Errors contains those of the first lost requests.
 	Errors []string
+
+	// Took contains, for each request, the time from when it was due until its response, in
+	// milliseconds.
+	Took []int
 }
 
 const (
@@ -52,6 +56,7 @@ func send(ctx context.Context, requests []Request) (outcome Outcome) {
 	clients := []*http.Client{newClient(), newClient()}
 	clients[0].Transport.(*http.Transport).DisableKeepAlives = true //nolint:forcetypeassert // as newClient makes it
 	began := time.Now()
+	outcome.Took = make([]int, len(requests))
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i, request := range requests {
@@ -60,6 +65,7 @@ func send(ctx context.Context, requests []Request) (outcome Outcome) {
 			err := get(ctx, clients[i%2], request.URL)
 			mu.Lock()
 			defer mu.Unlock()
+			outcome.Took[i] = int(time.Since(began.Add(request.After)).Milliseconds())
 			if err == nil {
 				outcome.Answered++
 				return
