@@ -157,10 +157,13 @@ func deployed(t *testing.T) (policies []*networkingv1.NetworkPolicy) {
 	return policies
 }
 
-// ofFunction returns the NetworkPolicy of a function.
-func ofFunction(t *testing.T, s settings.Settings) *networkingv1.NetworkPolicy {
+// ofFunction returns the NetworkPolicy of a function, optionally with spec.scaling.
+func ofFunction(t *testing.T, s settings.Settings, scaling ...*v1beta1.Scaling) *networkingv1.NetworkPolicy {
 	t.Helper()
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "f", Namespace: "team"}}
+	for _, s := range scaling {
+		fn.Spec.Scaling = s
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired.NetworkPolicy(fn, s))
 	if err != nil {
 		t.Fatal(err)
@@ -174,6 +177,7 @@ func ofFunction(t *testing.T, s settings.Settings) *networkingv1.NetworkPolicy {
 
 var (
 	served     = pod("team", desired.Selector("f"))
+	activator  = pod("goless-system", labels.Set{"app.kubernetes.io/name": "goless-activator"})
 	operator   = pod("goless-system", labels.Set{"app.kubernetes.io/name": "goless-operator"})
 	builder    = pod("goless-system", labels.Set{"app.kubernetes.io/name": "goless-build"})
 	coreDNS    = pod("kube-system", labels.Set{"k8s-app": "kube-dns"})
@@ -201,6 +205,8 @@ func TestNetworkPolicies(t *testing.T) {
 	}}
 	usual := append(deployed(t), ofFunction(t, settings.Settings{}))
 	open := append(deployed(t), ofFunction(t, asked))
+	sleeps := append(deployed(t), ofFunction(t, settings.Settings{}, &v1beta1.Scaling{Min: new(int32(0))}))
+	scales := append(deployed(t), ofFunction(t, settings.Settings{}, &v1beta1.Scaling{Max: new(int32(3)), Requests: new(int32(10))}))
 	for name, test := range map[string]struct {
 		policies []*networkingv1.NetworkPolicy
 		from, to endpoint
@@ -212,6 +218,9 @@ func TestNetworkPolicies(t *testing.T) {
 		"Scrape":              {usual, prometheus, served, atMetrics, true},
 		"ScrapeOfNeighbour":   {usual, neighbour, served, atMetrics, false},
 		"ScrapeOfStranger":    {usual, stranger, served, atMetrics, false},
+		"ActivityForSleep":    {sleeps, activator, served, atMetrics, true},
+		"ActivityForScaling":  {scales, activator, served, atMetrics, true},
+		"ActivityForNothing":  {usual, activator, served, atMetrics, false},
 		"AnotherPort":         {usual, neighbour, served, atAPI, false},
 		"FunctionToDNS":       {usual, served, coreDNS, atDNS, true},
 		"FunctionToNodeDNS":   {usual, served, nodeDNS, atDNS, true},
