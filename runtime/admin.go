@@ -94,13 +94,13 @@ func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 // activityHandler serves /activity. The activator reads it to scale functions to zero, and to set
 // the number of replicas of functions that scale on requests:
 //
-//	inFlight         number of requests to the function in flight; a hijacked connection counts
-//	                 until its handler returns
+//	inFlight         number of running handlers, including those whose request has timed out; a
+//	                 hijacked connection counts until its handler returns
 //	idleSeconds      time since the last request ended, or since the process started if there was
 //	                 none, rounded down to milliseconds; 0 while requests are in flight
 //	uptimeSeconds    time since the process started
 //	inFlightSeconds  integral of the number of requests in flight over that time, see
-//	                 [exchange.Load]
+//	                 [exchange.Load]; unlike inFlight, without requests that have timed out
 //	served           number of requests that have ended, without rejected ones
 //	rejected         number of requests that exceeded the concurrency of the function
 //

@@ -33,9 +33,9 @@ const (
 	// the function have been idle. It is removed when the activator can determine it again.
 	StaysAwakeAnnotation = "goless.io/stays-awake"
 
-	// CannotScaleAnnotation is the reason why the activator cannot determine how many replicas a
-	// function needs whose number of replicas follows its requests. It is removed when the
-	// activator can determine it again.
+	// CannotScaleAnnotation is the reason why the activator cannot scale a function on requests:
+	// most pods do not respond, or the API server rejects the change. It is removed when the
+	// activator can scale the function again.
 	CannotScaleAnnotation = "goless.io/cannot-scale"
 )
 
@@ -90,10 +90,10 @@ type Scaling struct {
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// requests is the target for the average number of requests that a replica serves at the same
-	// time. goless-activator asks the pods for their requests every 2 seconds, and sets the number
-	// of replicas to what the target requires: immediately if that is more, at most twice the
-	// number or 4 more per 15 seconds, and to the highest number of the last 5 minutes if that is
-	// less. Requests that exceed concurrency count too. A metrics server is not required.
+	// time. goless-activator polls the pods every 2 seconds and sets the number of replicas. If the
+	// load requires more replicas, they are added immediately, but in 15 seconds the number at most
+	// doubles or grows by 4, whichever is more. If it requires fewer, they are removed after 5
+	// minutes. Requests that exceed concurrency count too. A metrics server is not required.
 	//
 	// Default: none, which means that the number of replicas depends on the cpu usage. Range: 1 to
 	// 10000, and at most concurrency if that is set. It cannot be combined with cpu. A change does
@@ -160,7 +160,8 @@ type Window struct {
 func (f *Function) Stopped() bool { return f.Spec.Replicas != nil && *f.Spec.Replicas == 0 }
 
 // Bounds returns the minimum and maximum number of replicas of a function that is not stopped. A
-// minimum of 0 means that the function may sleep.
+// minimum of 0 means that the function may sleep. It and the methods below do not consider
+// spec.scaling.windows: package windows sets the minimum that applies now.
 func (f *Function) Bounds() (least, most int32) {
 	s := f.Spec.Scaling
 	if s == nil {

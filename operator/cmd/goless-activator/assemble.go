@@ -71,7 +71,7 @@ func newWaker(cfg config, mgr ctrl.Manager, lister backend.Lister, reconciler *a
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: cfg.limits.Timeout, Metrics: wake.NewMetrics(ctrlmetrics.Registry),
-		Replicas: reconciler.Replicas,
+		Activators: reconciler.Activators,
 		OnFailure: func(b backend.Backend, err error) {
 			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: b.Function.Namespace, Name: b.Function.Name, UID: b.FunctionUID}}
 			events.Eventf(fn, nil, corev1.EventTypeWarning, "WakeFailed", "Wake", "a request failed to wake the function: %v", err)

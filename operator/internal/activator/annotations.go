@@ -22,7 +22,7 @@ const maxAnnotation = 1024
 //
 //   - WakeFailedAnnotation: why the last wake-up failed, until a pod is ready
 //   - StaysAwakeAnnotation: why the activity of the pods is unknown, which keeps the function awake
-//   - CannotScaleAnnotation: why it is unknown how many replicas the requests require
+//   - CannotScaleAnnotation: why the function cannot be scaled on requests
 func (r *Reconciler) annotations(rt *route, o routing.Observation) map[string]string {
 	annotations := map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt)}
 	for i := range rt.slices {

@@ -92,7 +92,7 @@ func start(ctx context.Context, config *rest.Config) error {
 	registry := prometheus.NewRegistry()
 	waker := &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: wakeTimeout, Metrics: wake.NewMetrics(registry),
-		Replicas: func() int { return replica.Replicas() },
+		Activators: func() int { return replica.Activators() },
 		OnFailure: func(t backend.Backend, err error) {
 			must(replica.ReportFailedWake(ctx, t, err))
 			failedWakes <- t

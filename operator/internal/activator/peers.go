@@ -81,8 +81,8 @@ func (r *Reconciler) queryPeer(ctx context.Context, ip string, rt *route) peerSt
 	return peerStatus{unreachable: err != nil, listens: err == nil && status == http.StatusOK, inFlight: a.InFlight}
 }
 
-// Replicas returns the number of activators that receive requests.
-func (r *Reconciler) Replicas() (n int) {
+// Activators returns the number of activators that receive requests.
+func (r *Reconciler) Activators() (n int) {
 	var list corev1.PodList
 	if err := r.activators.List(context.Background(), &list, client.UnsafeDisableDeepCopy); err != nil {
 		return 0 // the cache has not started

@@ -100,7 +100,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		For(&corev1.Service{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOfPod)).
 		WatchesRawSource(onStart()).
-		WithOptions(options(concurrentLooks)).
+		WithOptions(options(concurrentEvaluations)).
 		Complete(r.scaler)
 	if err != nil {
 		return err
@@ -119,8 +119,8 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		Complete(r)
 }
 
-// concurrentLooks is the number of functions whose load is measured at the same time.
-const concurrentLooks = 128
+// concurrentEvaluations is the number of functions whose load is measured at the same time.
+const concurrentEvaluations = 128
 
 // options returns the options of a controller.
 func options(concurrent int) controller.Options {

@@ -37,8 +37,8 @@ type Activator struct {
 	// idle; empty if it can.
 	StaysAwake string
 
-	// CannotScale is the reason why the activator cannot determine how many replicas the requests
-	// require; empty if it can.
+	// CannotScale is the reason why the activator cannot scale the function on requests; empty if it
+	// can.
 	CannotScale string
 }
 

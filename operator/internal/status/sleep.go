@@ -104,7 +104,7 @@ func (v *view) lacks() []validation.Problem {
 	if why := v.cannotScale(); why != "" {
 		all = append(slices.Clone(all), validation.Problem{
 			Reason:  v1beta1.ReasonCannotScale,
-			Message: oneLine("the number of replicas does not change, because " + why),
+			Message: oneLine("the number of replicas does not change: " + why),
 		})
 	}
 	return all

@@ -12,8 +12,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Apply returns the Function with the minimum of replicas that applies now, and the time until
-// another one may apply; 0 if none ever does. It does not change fn. Invalid windows are ignored.
+// Apply returns the Function with the minimum of replicas that applies now, and the time until the
+// minimum may change; 0 if it never does. It does not change fn. Invalid windows are ignored.
 func Apply(fn *v1beta1.Function, now time.Time) (*v1beta1.Function, time.Duration) {
 	if fn.Spec.Scaling == nil || len(fn.Spec.Scaling.Windows) == 0 {
 		return fn, 0
@@ -44,7 +44,7 @@ func Apply(fn *v1beta1.Function, now time.Time) (*v1beta1.Function, time.Duratio
 // state reports whether a window is active at a time, and when that may change: at the end of the
 // window, or when the next one begins. The time is zero if the schedule contains no future time.
 func state(schedule cron.Schedule, length time.Duration, now time.Time) (active bool, until time.Time) {
-	// The first beginning of which the window has not ended.
+	// The earliest start whose window has not ended.
 	begin := schedule.Next(now.Add(-length))
 	if begin.IsZero() || begin.After(now) {
 		return false, begin

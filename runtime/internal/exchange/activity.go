@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// started counts as the end of a request before the first one.
+// started is when the process started. Until a request has ended, the idle time is measured from it.
 var started = time.Now()
 
 // activity records the requests of a server, to report whether it is idle.
@@ -23,8 +23,8 @@ func (a *activity) Running() int64 { return a.running.Load() }
 // receive nothing more from them.
 func (a *activity) Overdue() int64 { return a.overdue.Load() }
 
-// Activity returns the number of requests in flight and, if there are none, the time since the
-// last one ended, or since the process started. A hijacked connection counts as a request in
+// Activity returns the number of running handlers and, if there are none, the time since the last
+// one returned, or since the process started. A hijacked connection counts as a request in
 // flight until its handler returns. After that it does not count, even if it is still open.
 func (a *activity) Activity() (inFlight int64, idle time.Duration) {
 	if inFlight = a.Running(); inFlight > 0 {
@@ -37,7 +37,7 @@ func (a *activity) recordLastEnd() { a.lastEnd.Store(int64(time.Since(started)))
 
 // A Load is what a server has done since the process started. All values only increase, so the
 // average number of requests in flight in the time between two Loads is the difference of their
-// InFlight divided by the difference of their Uptime, whoever else reads a Load in between.
+// InFlight divided by the difference of their Uptime, regardless of other readers.
 type Load struct {
 	// Uptime is the time since the process started.
 	Uptime time.Duration

@@ -1,9 +1,9 @@
 // Package autoscale sets the number of replicas of awake functions with spec.scaling.requests. It
-// asks the pods for their requests in flight, and does not need a metrics server. Only the leader
+// polls the pods for their requests in flight, and does not need a metrics server. Only the leader
 // of the activators does that.
 //
-//	autoscale.go  the Scaler, which looks at each function every 2 seconds
-//	load.go       asks the pods of a function for their load
+//	autoscale.go  the Scaler, which evaluates each function every 2 seconds
+//	load.go       polls the pods of a function for their load
 //	decide.go     decides the number of replicas, without access to the cluster
 //	history.go    the recent recommendations and changes, which bound a decision
 //	metrics.go    metrics
@@ -28,22 +28,22 @@ import (
 )
 
 const (
-	// interval is the time between two looks at a function.
+	// interval is the time between two evaluations of a function.
 	interval = 2 * time.Second
 
-	// maxInterval bounds the time between two looks at a function that cannot be scaled. It doubles
-	// with each failure.
+	// maxInterval is the maximum of the interval, which doubles with each consecutive failure to
+	// scale.
 	maxInterval = time.Minute
 
-	// askTimeout is the time in which the pods of a function must respond.
-	askTimeout = time.Second
+	// pollTimeout is the time in which the pods of a function must respond.
+	pollTimeout = time.Second
 
-	// toleratedFailures is the number of consecutive looks without a result that are not reported:
-	// the pods may be busy.
+	// toleratedFailures is the number of consecutive failures that are not reported: of polls,
+	// because the pods may be busy, or of attempts to scale.
 	toleratedFailures = 2
 
-	// rereadAfter is the time after which the number of replicas is read again if there is another
-	// number of pods. They may differ for long, because of a quota or a rollout.
+	// rereadAfter is how long a cached number of replicas is used if it differs from the number of
+	// pods. They may differ for a long time, because of a quota or a rollout.
 	rereadAfter = 30 * time.Second
 )
 
@@ -63,19 +63,19 @@ type Scaler struct {
 }
 
 // function is what the Scaler knows about a function. It starts empty after a change of the leader.
-// Only one reconcile at a time uses it, except known and problem, which the lock of the Scaler
+// Only one reconcile at a time uses it, except determined and problem, which the lock of the Scaler
 // protects.
 type function struct {
-	name     types.NamespacedName
-	looked   time.Time // time of the last look
-	reports  reports
-	history  History
-	replicas int32     // of the Deployment, as last read or written; 0 if unknown or none
-	read     time.Time // when the replicas were read or written
-	unknown  int       // consecutive looks for which too few pods had responded
-	failures int       // consecutive failures to scale
-	known    bool      // whether problem has been determined
-	problem  string    // why the function cannot be scaled; empty if it can
+	name        types.NamespacedName
+	evaluated   time.Time // time of the last evaluation
+	histories   histories
+	history     History
+	replicas    int32     // of the Deployment, as last read or written; 0 if unknown or none
+	read        time.Time // when the replicas were read or written
+	failedPolls int       // consecutive; too few pods responded
+	failures    int       // consecutive failures to scale
+	determined  bool      // whether problem is known
+	problem     string    // why the function cannot be scaled; empty if it can
 }
 
 // New returns a Scaler. c reads from the cache, and live from the API server.
@@ -87,19 +87,19 @@ func New(c client.Client, live client.Reader, pods backend.Lister, metrics *Metr
 	}
 }
 
-// Problem returns why a function cannot be scaled; empty if it can. known is false while a new leader
-// has not determined it yet.
+// Problem returns why a function cannot be scaled; empty if it can. known is false until a new leader
+// has determined it, and for functions without pods.
 func (s *Scaler) Problem(service types.NamespacedName) (problem string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.functions[service]; f != nil {
-		return f.problem, f.known
+		return f.problem, f.determined
 	}
 	return "", false
 }
 
-// Reconcile looks at a function if it was not looked at during the last interval. A function
-// without pods is looked at again when it has one.
+// Reconcile evaluates a function if it was not evaluated during the last interval. A function without
+// pods is evaluated again when it has one.
 func (s *Scaler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var service corev1.Service
 	if err := client.IgnoreNotFound(s.client.Get(ctx, request.NamespacedName, &service)); err != nil {
@@ -121,15 +121,15 @@ func (s *Scaler) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	}
 	f := s.function(b)
 	pause := min(interval<<min(f.failures, 10), maxInterval)
-	if left := pause - time.Since(f.looked); left > 0 {
+	if left := pause - time.Since(f.evaluated); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	f.looked = time.Now()
-	err = s.look(ctx, b, f, found)
+	f.evaluated = time.Now()
+	err = s.evaluate(ctx, b, f, found)
 	switch {
 	case apierrors.IsConflict(err): // the Deployment has changed
 		f.replicas, f.read = 0, time.Time{}
-	case err != nil: // not returned, because the rate limiter would not know of the pause
+	case err != nil: // not returned: the rate limiter would choose another delay
 		f.failures++
 		ctrl.LoggerFrom(ctx).Error(err, "cannot scale the function", "function", b.Function.String())
 		if f.failures > toleratedFailures {
@@ -146,7 +146,7 @@ func (s *Scaler) function(b backend.Backend) *function {
 	defer s.mu.Unlock()
 	f := s.functions[b.Service]
 	if f == nil {
-		f = &function{name: b.Function, reports: reports{}}
+		f = &function{name: b.Function, histories: histories{}}
 		s.functions[b.Service] = f
 	}
 	return f
@@ -170,8 +170,8 @@ func (s *Scaler) forget(ctx context.Context, service types.NamespacedName) {
 // setProblem sets the result of Problem.
 func (s *Scaler) setProblem(ctx context.Context, service types.NamespacedName, f *function, problem string) {
 	s.mu.Lock()
-	changed := f.problem != problem || !f.known
-	f.problem, f.known = problem, true
+	changed := f.problem != problem || !f.determined
+	f.problem, f.determined = problem, true
 	s.mu.Unlock()
 	if changed {
 		s.notify(ctx, service)
@@ -185,28 +185,28 @@ func (s *Scaler) notify(ctx context.Context, service types.NamespacedName) {
 	}
 }
 
-// look asks the pods of a function, and scales its Deployment if that is required.
-func (s *Scaler) look(ctx context.Context, b backend.Backend, f *function, found []backend.Pod) error {
+// evaluate polls the pods of a function, and scales its Deployment if that is required.
+func (s *Scaler) evaluate(ctx context.Context, b backend.Backend, f *function, found []backend.Pod) error {
 	ready := slices.DeleteFunc(slices.Clone(found), func(p backend.Pod) bool { return !p.Ready })
 	if len(ready) == 0 {
 		s.metrics.forget(f.name)
 		return nil // no pod receives requests
 	}
-	first := len(f.reports) == 0
-	asking, cancel := context.WithTimeout(ctx, askTimeout)
-	load, cause := f.reports.ask(asking, ready)
+	first := len(f.histories) == 0
+	polling, cancel := context.WithTimeout(ctx, pollTimeout)
+	load, cause := f.histories.poll(polling, ready)
 	cancel()
 	if load.Unknown() {
-		f.unknown++
+		f.failedPolls++
 		s.metrics.unknown(f.name)
-		if f.unknown > toleratedFailures {
+		if f.failedPolls > toleratedFailures {
 			s.setProblem(ctx, b.Service, f, "the activator cannot read the requests of most pods: "+cause.Error())
 		}
 		return nil
 	}
-	f.unknown = 0
+	f.failedPolls = 0
 	if first {
-		return nil // the averages are known from the second look on
+		return nil // the averages are known from the second poll on
 	}
 	if err := s.scale(ctx, b, f, load, len(found)); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (s *Scaler) look(ctx context.Context, b backend.Backend, f *function, found
 }
 
 // scale decides about the number of replicas, and sets it. It reads the current number from the API
-// server only before a change, and if there is another number of pods for a while.
+// server only before a change, and every 30 seconds while the number of pods differs.
 func (s *Scaler) scale(ctx context.Context, b backend.Backend, f *function, load Load, pods int) error {
 	if recent := time.Since(f.read) < rereadAfter; recent && f.replicas == 0 {
 		return nil

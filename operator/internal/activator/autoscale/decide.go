@@ -8,21 +8,21 @@ import (
 // number of replicas, as with a HorizontalPodAutoscaler.
 const tolerance = 0.1
 
-// A Load is the load of the ready pods of a function. If there are many, only some are asked.
+// A Load is the load of the ready pods of a function. If there are many, only some are polled.
 type Load struct {
-	Ready    int     // ready pods
-	Asked    int     // pods that were asked
-	Silent   int     // asked pods that did not respond
-	Requests float64 // sum of the average numbers of requests in flight of the pods that responded
+	Ready        int     // ready pods
+	Polled       int     // pods that were polled
+	Unresponsive int     // polled pods that did not respond
+	Requests     float64 // sum of the average numbers of requests in flight of the pods that responded
 }
 
-// Unknown reports whether too few pods responded for a decision.
-func (l Load) Unknown() bool { return l.Asked == 0 || 2*l.Silent > l.Asked }
+// Unknown histories whether too few pods responded for a decision.
+func (l Load) Unknown() bool { return l.Polled == 0 || 2*l.Unresponsive > l.Polled }
 
-// total extrapolates the requests in flight to all ready pods. Each silent pod counts with the
+// total extrapolates the requests in flight to all ready pods. Each unresponsive pod counts with the
 // given number of requests.
-func (l Load) total(silent float64) float64 {
-	return (l.Requests + float64(l.Silent)*silent) / float64(l.Asked) * float64(l.Ready)
+func (l Load) total(unresponsive float64) float64 {
+	return (l.Requests + float64(l.Unresponsive)*unresponsive) / float64(l.Polled) * float64(l.Ready)
 }
 
 // An Observation is what a decision depends on.
@@ -33,7 +33,7 @@ type Observation struct {
 
 	// Highest is the highest recommendation of the last minutes. Replicas are not removed below it.
 	Highest int32
-	// Limit is the number to which replicas may be added now.
+	// Limit is the maximum number of replicas after a scale-up now.
 	Limit int32
 }
 
@@ -42,10 +42,10 @@ type Reason string
 
 // The reasons of decisions.
 const (
-	Steady  Reason = "steady"  // the load is near the target
+	Steady  Reason = "steady"  // the number of replicas is already the recommended one
 	Bound   Reason = "bound"   // the load requires more replicas than spec.scaling.max
 	Up      Reason = "up"      // replicas are added
-	Limited Reason = "limited" // fewer replicas are added than the load requires, because others were added before
+	Limited Reason = "limited" // fewer replicas are added than the load requires: at most double or 4 more in 15 seconds
 	Down    Reason = "down"    // replicas are removed
 	Waiting Reason = "waiting" // no replicas are removed, because more were recommended a short time ago
 	Unknown Reason = "unknown" // most pods did not respond
@@ -60,8 +60,8 @@ type Decision struct {
 	Recommended int32
 }
 
-// Decide returns the number of replicas of a function. A pod that did not respond counts as idle if
-// the load would add replicas, and as fully loaded if it would remove some.
+// Decide returns the number of replicas of a function. A pod that did not respond counts as idle for
+// a scale-up, and as fully loaded for a scale-down.
 func Decide(o Observation) Decision {
 	target := float64(o.Scaling.Requests)
 	required := o.Current

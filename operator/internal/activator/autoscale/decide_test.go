@@ -9,7 +9,7 @@ import (
 
 func TestDecide(t *testing.T) {
 	scaling := backend.Scaling{Min: 1, Max: 20, Requests: 10}
-	load := func(requests float64) Load { return Load{Ready: 1, Asked: 1, Requests: requests} }
+	load := func(requests float64) Load { return Load{Ready: 1, Polled: 1, Requests: requests} }
 	for name, test := range map[string]struct {
 		current int32
 		load    Load
@@ -34,10 +34,10 @@ func TestDecide(t *testing.T) {
 		"DownPartly":        {20, load(10), 7, 40, Decision{7, Down, 1}},
 		"DownWaitsForMore":  {5, load(10), 7, 40, Decision{5, Waiting, 1}}, // an earlier recommendation was limited
 		"AboveMax":          {30, load(300), 30, 60, Decision{20, Bound, 20}},
-		"Extrapolated":      {40, Load{Ready: 40, Asked: 10, Requests: 40}, 1, 80, Decision{16, Down, 16}},
-		"SilentUp":          {2, Load{Ready: 4, Asked: 4, Silent: 1, Requests: 36}, 2, 6, Decision{4, Up, 4}}, // as idle: 36, not 46
-		"SilentDown":        {10, Load{Ready: 10, Asked: 10, Silent: 4, Requests: 6}, 1, 20, Decision{5, Down, 5}},
-		"SilentSteady":      {4, Load{Ready: 4, Asked: 4, Silent: 1, Requests: 30}, 1, 8, Decision{4, Steady, 4}},
+		"Extrapolated":      {40, Load{Ready: 40, Polled: 10, Requests: 40}, 1, 80, Decision{16, Down, 16}},
+		"SilentUp":          {2, Load{Ready: 4, Polled: 4, Unresponsive: 1, Requests: 36}, 2, 6, Decision{4, Up, 4}}, // as idle: 36, not 46
+		"SilentDown":        {10, Load{Ready: 10, Polled: 10, Unresponsive: 4, Requests: 6}, 1, 20, Decision{5, Down, 5}},
+		"SilentSteady":      {4, Load{Ready: 4, Polled: 4, Unresponsive: 1, Requests: 30}, 1, 8, Decision{4, Steady, 4}},
 	} {
 		got := Decide(Observation{Scaling: scaling, Current: test.current, Load: test.load, Highest: test.highest, Limit: test.limit})
 		if got != test.want {
@@ -60,9 +60,9 @@ func TestDecideAlways(t *testing.T) {
 		o := Observation{
 			Scaling: backend.Scaling{Min: least, Max: least + random.Int32N(30), Requests: 1 + random.Int32N(100)},
 			Current: 1 + random.Int32N(60), Highest: random.Int32N(60), Limit: random.Int32N(100),
-			Load: Load{Ready: ready, Asked: min(ready, maxAsked), Requests: random.Float64() * 2000},
+			Load: Load{Ready: ready, Polled: min(ready, maxPolled), Requests: random.Float64() * 2000},
 		}
-		o.Load.Silent = random.IntN(o.Load.Asked/2 + 1)
+		o.Load.Unresponsive = random.IntN(o.Load.Polled/2 + 1)
 		d := Decide(o)
 		inBounds := func(n int32) bool { return n >= o.Scaling.Min && n <= o.Scaling.Max }
 		switch {

@@ -7,7 +7,8 @@ import (
 
 // The defaults of a HorizontalPodAutoscaler.
 const (
-	// downWindow is the time for which a recommendation prevents that replicas are removed.
+	// downWindow is how long a recommendation prevents the removal of replicas: the stabilization
+	// window of a HorizontalPodAutoscaler.
 	downWindow = 5 * time.Minute
 
 	// upPeriod is the time in which the number of replicas at most doubles, or grows by upPods if
@@ -17,9 +18,9 @@ const (
 )
 
 // A History contains the recommendations and changes of one function that still matter. It is
-// bounded, because a function is looked at no more than once per interval.
+// bounded, because a function is evaluated at most once per interval.
 type History struct {
-	recommended []change // of the last downWindow, each with a lower number than the one before
+	recommended []change // of the last downWindow, in descending order of their numbers
 	added       []change // replicas that were added in the last upPeriod
 }
 
@@ -44,7 +45,7 @@ func (h *History) Recommend(now time.Time, n int32) {
 	h.recommended = append(h.recommended, change{now, n})
 }
 
-// Limit returns the number to which replicas may be added to the current ones.
+// Limit returns the maximum number of replicas after a scale-up now.
 func (h *History) Limit(now time.Time, current int32) int32 {
 	h.added = since(h.added, now.Add(-upPeriod))
 	base := current

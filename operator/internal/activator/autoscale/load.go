@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxAsked is the number of pods of a function that are asked.
-	maxAsked = 10
+	// maxPolled is the number of pods of a function that are polled.
+	maxPolled = 10
 
 	// window is the time over which requests in flight are averaged. With random arrivals, the load
 	// of a shorter time differs too often from the target by more than the tolerance.
@@ -26,48 +26,47 @@ const (
 	maxPerPod = 1e6
 )
 
-// maxReports bounds the reports of a pod within the window: one for each look, the first one, and
-// one more for looks that are a little early.
-const maxReports = int(window/interval) + 2
+// maxSamples bounds the samples of a pod within the window: one for each poll, the first one, and one
+// more for polls that are a little early.
+const maxSamples = int(window/interval) + 2
 
-// maxPause is the longest time for which a pod that does not respond is not asked again. The pause
-// doubles with each failure, so that such pods do not delay looks at other functions.
+// maxPause is the maximum delay before an unresponsive pod is polled again. The delay doubles with
+// each failure, so that such pods do not delay the evaluation of other functions.
 const maxPause = 30 * time.Second
 
-// reports contains what the pods of a function have reported.
-type reports map[types.UID]*report
+// histories contains what the pods of a function have reported.
+type histories map[types.UID]*podHistory
 
-// report is what a pod has reported within the window.
-type report struct {
-	activities []backend.Activity // the oldest first
-	failures   int                // consecutive
-	err        error              // of the last one
-	next       time.Time          // time of the next question at the earliest
+// podHistory is what a pod has reported within the window.
+type podHistory struct {
+	samples  []backend.Activity // the oldest first
+	failures int                // consecutive
+	err      error              // of the last one
+	next     time.Time          // time of the next poll at the earliest
 }
 
-// ask asks at most maxAsked of the ready pods for their activity. err is that of one pod that did
-// not respond.
-func (p reports) ask(ctx context.Context, ready []backend.Pod) (l Load, err error) {
-	// UIDs are random. The same pods are asked again the next time.
-	asked := slices.SortedFunc(slices.Values(ready), func(a, b backend.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
-	asked = asked[:min(len(asked), maxAsked)]
-	known := reports{}
-	for _, pod := range asked {
-		known[pod.UID] = cmp.Or(p[pod.UID], &report{})
+// poll polls at most maxPolled of the ready pods. err is that of one pod that did not respond.
+func (p histories) poll(ctx context.Context, ready []backend.Pod) (l Load, err error) {
+	// UIDs are random. The same pods are polled again the next time.
+	polled := slices.SortedFunc(slices.Values(ready), func(a, b backend.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	polled = polled[:min(len(polled), maxPolled)]
+	known := histories{}
+	for _, pod := range polled {
+		known[pod.UID] = cmp.Or(p[pod.UID], &podHistory{})
 	}
-	maps.DeleteFunc(p, func(uid types.UID, _ *report) bool { return known[uid] == nil })
+	maps.DeleteFunc(p, func(uid types.UID, _ *podHistory) bool { return known[uid] == nil })
 	maps.Copy(p, known)
 
-	averages := make([]float64, len(asked))
+	averages := make([]float64, len(polled))
 	var wg sync.WaitGroup
-	for i, pod := range asked {
-		wg.Go(func() { averages[i] = known[pod.UID].ask(ctx, pod) })
+	for i, pod := range polled {
+		wg.Go(func() { averages[i] = known[pod.UID].poll(ctx, pod) })
 	}
 	wg.Wait()
-	l = Load{Ready: len(ready), Asked: len(asked)}
-	for i, pod := range asked {
+	l = Load{Ready: len(ready), Polled: len(polled)}
+	for i, pod := range polled {
 		if failed := known[pod.UID].err; failed != nil {
-			l.Silent++
+			l.Unresponsive++
 			err = failed
 			continue
 		}
@@ -76,9 +75,9 @@ func (p reports) ask(ctx context.Context, ready []backend.Pod) (l Load, err erro
 	return l, err
 }
 
-// ask returns the average number of requests in flight of a pod. If the pod does not respond, err is
+// poll returns the average number of requests in flight of a pod. If the pod does not respond, err is
 // set.
-func (r *report) ask(ctx context.Context, pod backend.Pod) float64 {
+func (r *podHistory) poll(ctx context.Context, pod backend.Pod) float64 {
 	if time.Now().Before(r.next) {
 		return 0
 	}
@@ -94,23 +93,23 @@ func (r *report) ask(ctx context.Context, pod backend.Pod) float64 {
 
 // average returns the average number of requests in flight within the window, and records now for
 // the next one.
-func (r *report) average(now backend.Activity) float64 {
-	before := r.activities
+func (r *podHistory) average(now backend.Activity) float64 {
+	before := r.samples
 	if n := len(before); n > 0 && (now.UptimeSeconds <= before[n-1].UptimeSeconds || now.InFlightSeconds < before[n-1].InFlightSeconds) {
 		before = nil // the container was restarted
 	}
 	// The oldest one that is kept is at least one window old, or the first one.
-	for len(before) > 1 && (now.UptimeSeconds-before[1].UptimeSeconds >= window.Seconds() || len(before) > maxReports) {
+	for len(before) > 1 && (now.UptimeSeconds-before[1].UptimeSeconds >= window.Seconds() || len(before) > maxSamples) {
 		before = before[1:]
 	}
-	r.activities = append(slices.Clip(before), now)
+	r.samples = append(slices.Clip(before), now)
 	switch {
 	case len(before) > 0:
 		return demand(before[0], now)
 	case 0 < now.UptimeSeconds && now.UptimeSeconds <= window.Seconds():
 		return demand(backend.Activity{}, now)
 	}
-	// The first look at this pod, or its runtime is too old to report totals.
+	// The first poll of this pod, or its runtime is too old to report totals.
 	return min(max(float64(now.InFlight), 0), maxPerPod)
 }
 
@@ -118,7 +117,7 @@ func (r *report) average(now backend.Activity) float64 {
 // the header Retry-After.
 const retryAfter = 1.0 // seconds
 
-// demand returns the average number of requests in flight between two activities of a process. A
+// demand returns the average number of requests in flight between two samples of a process. A
 // rejected request counts as if it had been served and had taken as long as the served ones, but at
 // most retryAfter, because then the client repeats it and it counts again.
 func demand(from, to backend.Activity) float64 {

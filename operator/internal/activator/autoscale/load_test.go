@@ -17,8 +17,8 @@ import (
 func TestAverage(t *testing.T) {
 	type activity = backend.Activity
 	for name, test := range map[string]struct {
-		reports []activity
-		want    float64
+		histories []activity
+		want      float64
 	}{
 		"First":      {[]activity{{UptimeSeconds: 3600, InFlightSeconds: 9999, InFlight: 3}}, 3},
 		"New":        {[]activity{{UptimeSeconds: 4, InFlightSeconds: 10}}, 2.5},
@@ -39,9 +39,9 @@ func TestAverage(t *testing.T) {
 		"Huge":      {[]activity{{UptimeSeconds: 100}, {UptimeSeconds: 100.1, InFlightSeconds: 1e300, Served: 1, Rejected: 1 << 62}}, maxPerPod},
 		"Negative":  {[]activity{{InFlight: -5}}, 0},
 	} {
-		var r report
+		var r podHistory
 		var got float64
-		for _, activity := range test.reports {
+		for _, activity := range test.histories {
 			got = r.average(activity)
 		}
 		if got < test.want-1e-9 || got > test.want+1e-9 {
@@ -49,12 +49,12 @@ func TestAverage(t *testing.T) {
 		}
 	}
 	for name, step := range map[string]float64{"honest": 2, "slow clock": 1e-6} {
-		var r report
+		var r podHistory
 		for i := range 100 {
 			r.average(activity{UptimeSeconds: 3600 + step*float64(i)})
 		}
-		if n := len(r.activities); n > maxReports+1 {
-			t.Errorf("%s: kept %d reports of a pod", name, n)
+		if n := len(r.samples); n > maxSamples+1 {
+			t.Errorf("%s: kept %d histories of a pod", name, n)
 		}
 	}
 }
@@ -62,16 +62,16 @@ func TestAverage(t *testing.T) {
 // servers are pods that respond with an activity, or with an error if they are broken.
 type servers struct {
 	pods   []backend.Pod
-	asked  []atomic.Int32
+	polled []atomic.Int32
 	broken func(i int) bool
 }
 
 func newServers(t *testing.T, n int, broken func(i int) bool) *servers {
 	t.Helper()
-	s := &servers{asked: make([]atomic.Int32, n), broken: broken}
+	s := &servers{polled: make([]atomic.Int32, n), broken: broken}
 	for i := range n {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			s.asked[i].Add(1)
+			s.polled[i].Add(1)
 			if s.broken(i) {
 				http.Error(w, "not now", http.StatusInternalServerError)
 				return
@@ -84,39 +84,39 @@ func newServers(t *testing.T, n int, broken func(i int) bool) *servers {
 	return s
 }
 
-// At most ten pods are asked, always the same. One that does not respond is silent and not asked
+// At most ten pods are polled, always the same. One that does not respond is unresponsive and not polled
 // again for a while, and what ended pods have reported is forgotten.
 func TestAsk(t *testing.T) {
 	s := newServers(t, 12, func(i int) bool { return i == 3 })
-	p := reports{"gone": {}}
+	p := histories{"gone": {}}
 	for range 2 {
-		load, err := p.ask(t.Context(), s.pods)
-		if want := (Load{Ready: 12, Asked: 10, Silent: 1, Requests: 18}); load != want || load.Unknown() {
+		load, err := p.poll(t.Context(), s.pods)
+		if want := (Load{Ready: 12, Polled: 10, Unresponsive: 1, Requests: 18}); load != want || load.Unknown() {
 			t.Errorf("got %+v, want %+v", load, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "status 500") {
 			t.Errorf("error %v", err)
 		}
 		if p["gone"] != nil || len(p) != 10 {
-			t.Errorf("kept the reports of %d pods", len(p))
+			t.Errorf("kept the histories of %d pods", len(p))
 		}
 		for _, r := range p {
-			r.activities = nil
+			r.samples = nil
 		}
 	}
 	for i, want := range []int32{2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 0, 0} {
-		if n := s.asked[i].Load(); n != want {
-			t.Errorf("pod %d was asked %d times, want %d", i, n, want)
+		if n := s.polled[i].Load(); n != want {
+			t.Errorf("pod %d was polled %d times, want %d", i, n, want)
 		}
 	}
 }
 
 // If more than half of the pods do not respond, the load is unknown.
 func TestMostPodsAreSilent(t *testing.T) {
-	for silent, unknown := range map[int]bool{2: false, 3: true} {
-		s := newServers(t, 4, func(i int) bool { return i < silent })
-		if load, _ := (reports{}).ask(t.Context(), s.pods); load.Unknown() != unknown || load.Silent != silent {
-			t.Errorf("%d are silent: %+v", silent, load)
+	for unresponsive, unknown := range map[int]bool{2: false, 3: true} {
+		s := newServers(t, 4, func(i int) bool { return i < unresponsive })
+		if load, _ := (histories{}).poll(t.Context(), s.pods); load.Unknown() != unknown || load.Unresponsive != unresponsive {
+			t.Errorf("%d are unresponsive: %+v", unresponsive, load)
 		}
 	}
 }

@@ -20,8 +20,8 @@ var functionLabels = []string{"function_namespace", "function"}
 // Metrics are the metrics of the functions that scale on requests. Only the leader reports those of
 // single functions.
 type Metrics struct {
-	decisions                          *prometheus.CounterVec
-	desired, current, highest, average *prometheus.GaugeVec
+	decisions                    *prometheus.CounterVec
+	desired, current, most, load *prometheus.GaugeVec
 
 	mu        sync.Mutex
 	functions map[types.NamespacedName]bool // those with metrics of their own
@@ -40,9 +40,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Decisions about the replicas of functions that scale on requests, by reason: steady, bound, up, limited, down, waiting or unknown.",
 		}, []string{"reason"}),
 		desired:   gauge("goless_activator_scaling_desired_replicas", "Replicas that the requests to a function require, within its bounds. At most 1000 functions have this metric."),
-		current:   gauge("goless_activator_scaling_replicas", "Replicas that the activator has set for a function that scales on requests."),
-		highest:   gauge("goless_activator_scaling_max_replicas", "Maximum number of replicas of a function that scales on requests."),
-		average:   gauge("goless_activator_scaling_requests", "Average number of requests in flight of a function that scales on requests, over the last 6 seconds."),
+		current:   gauge("goless_activator_scaling_replicas", "Number of replicas of a function that scales on requests, as last read or set by the activator."),
+		most:      gauge("goless_activator_scaling_max_replicas", "Maximum number of replicas of a function that scales on requests."),
+		load:      gauge("goless_activator_scaling_requests", "Load of a function that scales on requests: the average number of requests in flight over the last 6 seconds, summed over its pods, plus an estimate for rejected requests."),
 		functions: map[types.NamespacedName]bool{},
 	}
 	for _, reason := range []Reason{Steady, Bound, Up, Limited, Down, Waiting, Unknown} {
@@ -64,7 +64,7 @@ func (m *Metrics) record(b backend.Backend, load Load, d Decision) {
 		m.functions[b.Function] = true
 	}
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
-		m.desired: float64(d.Recommended), m.current: float64(d.Replicas), m.highest: float64(b.Scaling.Max), m.average: load.total(0),
+		m.desired: float64(d.Recommended), m.current: float64(d.Replicas), m.most: float64(b.Scaling.Max), m.load: load.total(0),
 	} {
 		gauge.WithLabelValues(b.Function.Namespace, b.Function.Name).Set(value)
 	}
@@ -84,7 +84,7 @@ func (m *Metrics) forget(function types.NamespacedName) {
 		return
 	}
 	delete(m.functions, function)
-	for _, gauge := range []*prometheus.GaugeVec{m.desired, m.current, m.highest, m.average} {
+	for _, gauge := range []*prometheus.GaugeVec{m.desired, m.current, m.most, m.load} {
 		gauge.DeleteLabelValues(function.Namespace, function.Name)
 	}
 }

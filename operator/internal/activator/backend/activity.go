@@ -28,7 +28,8 @@ type Activity struct {
 
 	// UptimeSeconds is the time since the process started.
 	UptimeSeconds float64 `json:"uptimeSeconds,omitempty"`
-	// InFlightSeconds is the integral of the number of requests in flight over that time.
+	// InFlightSeconds is the integral of the number of requests in flight over that time, without
+	// requests that have timed out.
 	InFlightSeconds float64 `json:"inFlightSeconds,omitempty"`
 	// Served is the number of requests that have ended, without the Rejected ones, which exceeded
 	// the concurrency of the function.

@@ -176,7 +176,7 @@ func (s *Server) hold(ctx context.Context, l *listener) (net.Conn, error) {
 
 // reject responds with 503 to a request for which there is no pod.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, l *listener, err error) {
-	reason, text := "timeout", "the function is asleep, and no pod was ready in time"
+	reason, text := "timeout", "no pod of the function could take the request in time"
 	var broken *wake.BrokenError
 	switch {
 	case r.Context().Err() != nil:

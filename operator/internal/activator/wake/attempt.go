@@ -89,9 +89,8 @@ func (a *attempt) step(ctx context.Context) (address string, err error) {
 	return "", nil
 }
 
-// scale scales a function without pods up, at most once per scaleRetryInterval. A
-// failure to scale is retried by a later step. It returns a BrokenError if Kubernetes cannot create
-// a pod. It does not check that while pods are terminating, because these may use up the quota.
+// scale scales up a function without pods, at most once per scaleRetryInterval. A failure to scale is
+// retried by a later step. It returns a BrokenError if Kubernetes cannot create a pod. It skips this check while pods are terminating, because they may use up the quota.
 func (a *attempt) scale(ctx context.Context, ending bool) error {
 	if time.Since(a.scaled) < scaleRetryInterval {
 		return nil

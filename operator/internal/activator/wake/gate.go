@@ -26,13 +26,13 @@ var errNoReadyPod = errors.New("no pod of the function is ready")
 type gate struct {
 	users int // calls of Dial and connections; the lock of the Waker protects it
 
-	mu      sync.Mutex
-	limit   int             // requests per pod
-	ready   []string        // addresses of the ready pods
-	early   map[string]bool // pods that are ready according to their admin port
-	used    map[string]int  // requests by pod
-	waiting []*waiter       // the oldest first
-	updated bool            // a goroutine calls update until no request waits
+	mu       sync.Mutex
+	limit    int             // requests per pod
+	ready    []string        // addresses of the ready pods
+	early    map[string]bool // pods that are ready according to their admin port
+	used     map[string]int  // requests by pod
+	waiting  []*waiter       // the oldest first
+	updating bool            // a goroutine calls update until no request waits
 }
 
 // waiter is a request that waits at a gate.
@@ -56,8 +56,8 @@ func (g *gate) enter(pods []backend.Pod, limit int, ready string, failed []strin
 	x = &waiter{failed: failed, done: make(chan struct{})}
 	g.waiting = append(g.waiting, x)
 	g.open()
-	update = len(g.waiting) > 0 && !g.updated
-	g.updated = g.updated || update
+	update = len(g.waiting) > 0 && !g.updating
+	g.updating = g.updating || update
 	return x, update
 }
 
@@ -158,7 +158,7 @@ func (g *gate) update(pods []backend.Pod) (requests int) {
 		}
 		g.waiting = nil
 	}
-	if g.updated = len(g.waiting) > 0; !g.updated {
+	if g.updating = len(g.waiting) > 0; !g.updating {
 		return 0
 	}
 	requests = len(g.waiting)

@@ -30,7 +30,7 @@ type raiser struct {
 }
 
 // raise adds replicas if the requests of this activator require more than the function has pods. It
-// does not block, and a failed attempt is repeated: one pod can serve all requests.
+// does not block. A failure is only logged, because the existing pods can serve the requests.
 func (r *raiser) raise(requests, pods int) {
 	if time.Since(r.last) < raiseInterval || r.running.Load() {
 		return
@@ -84,5 +84,5 @@ func (w *Waker) replicasFor(b backend.Backend, requests int) int32 {
 	if b.Scaling == nil {
 		return 1
 	}
-	return b.Scaling.Replicas(float64(requests * max(w.Replicas(), 1)))
+	return b.Scaling.Replicas(float64(requests * max(w.Activators(), 1)))
 }

@@ -47,9 +47,9 @@ type Waker struct {
 	Metrics *Metrics
 	// Timeout is the longest time that a wake-up may take.
 	Timeout time.Duration
-	// Replicas returns the number of activators that receive requests. Each of them uses its share
+	// Activators returns the number of activators that receive requests. Each of them uses its share
 	// of the concurrency of a pod.
-	Replicas func() int
+	Activators func() int
 	// OnFailure is called for each failed attempt, even if it did not scale the function. It is not
 	// called for ErrStopped.
 	OnFailure func(b backend.Backend, err error)
@@ -166,7 +166,7 @@ func (w *Waker) connectGated(ctx context.Context, b backend.Backend, ready strin
 	}
 	g := w.joinGate(b.Function)
 	limit := cmp.Or(b.Scaling.Concurrency, b.Scaling.Requests)
-	x, update := g.enter(pods, max(int(limit)/max(w.Replicas(), 1), 1), ready, failed)
+	x, update := g.enter(pods, max(int(limit)/max(w.Activators(), 1), 1), ready, failed)
 	if update {
 		go w.updateGate(b, g)
 	}

@@ -73,7 +73,7 @@ func newFunction(t *testing.T, replicas int32) *function {
 	f := &function{t: t, namespace: apiservertest.NewNamespace(t, cluster)}
 	f.waker = &Waker{
 		Client: cluster, Live: cluster, Pods: backend.Lister{Reader: cached}, Metrics: NewMetrics(prometheus.NewRegistry()),
-		Replicas: func() int { return 1 }, Timeout: time.Minute, OnFailure: func(_ backend.Backend, err error) { f.failure.Store(err); f.failures.Add(1) },
+		Activators: func() int { return 1 }, Timeout: time.Minute, OnFailure: func(_ backend.Backend, err error) { f.failure.Store(err); f.failures.Add(1) },
 	}
 	labels := map[string]string{v1beta1.FunctionLabel: "hello"}
 	err := cluster.Create(t.Context(), &corev1.Service{
