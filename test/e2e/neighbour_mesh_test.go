@@ -62,7 +62,11 @@ func inMesh(t *testing.T, mode string) *namespace {
 	policy := strings.NewReplacer("MESH_IMAGE", neighbourImage(t, "IMAGE_MESH"), "MODE", mode, "STRICT", strict).Replace(string(text))
 	kubectlStdin(t, policy, "apply", "-f", "-")
 	t.Cleanup(func() { kubectlStdin(t, policy, "delete", "--ignore-not-found", "-f", "-") })
-	return newNamespace(t, func(object *corev1.Namespace) {
+	ns := newNamespace(t, func(object *corev1.Namespace) {
 		object.Labels = map[string]string{"goless.io/mesh": mode, "pod-security.kubernetes.io/enforce": "privileged"}
 	})
+	ns.until("the API server applies the policy", func() bool {
+		return strings.Contains(ns.kubectl("run", "probe", "--image=probe", "--dry-run=server", "--output=yaml"), "mesh-init")
+	})
+	return ns
 }
