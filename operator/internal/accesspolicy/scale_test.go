@@ -56,7 +56,7 @@ func checkScales(t *testing.T, account client.Client, ours, theirs *appsv1.Deplo
 	}{
 		"Up":       {ours, `{"spec":{"replicas":100}}`, ""},
 		"Down":     {ours, `{"spec":{"replicas":0}}`, ""},
-		"Beyond":   {ours, `{"spec":{"replicas":101}}`, "fence.goless.io/max-replicas"},
+		"Beyond":   {ours, `{"spec":{"replicas":101}}`, "fence.goless.io/max-replicas, 100 of ValidatingAdmissionPolicyBinding goless-operator-deployments (deploy/40-access-policy.yaml)"},
 		"Others":   {theirs, `{"spec":{"replicas":0}}`, "status.selector"},
 		"Disguise": {theirs, `{"spec":{"replicas":0},"status":{"selector":"goless.io/function=bank"}}`, "status.selector"},
 	} {

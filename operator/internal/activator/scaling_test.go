@@ -22,8 +22,7 @@ func (f *function) scaleOnRequests(s backend.Scaling, sleeps bool) {
 	f.patchService(`{"metadata":{"annotations":{` + annotations + `}}}`)
 }
 
-// The leader asks the pods of a function, sets the number of replicas, and lets others set it again
-// when the function does not scale on requests any more.
+// The leader polls the pods of a function and sets the number of replicas, within its bounds.
 func TestScaleOnRequests(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 1, "1h")
@@ -39,19 +38,19 @@ func TestScaleOnRequests(t *testing.T) {
 	f.scaleOnRequests(backend.Scaling{Min: 1, Max: 6, Requests: 10}, false)
 	eventually(t, "the new maximum", func() bool { return f.replicas() == 6 })
 	eventually(t, "no EndpointSlice, because the function does not sleep", func() bool { return f.slice() == nil })
-	f.patchService(fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, v1beta1.ScalingAnnotation))
-	f.scaleTo(2)
-	f.unchanged(2)
 }
 
-// scaleTo scales the Deployment as a user does.
-func (f *function) scaleTo(replicas int32) {
-	f.t.Helper()
-	d := f.deployment()
-	d.Spec.Replicas = &replicas
-	if err := cluster.Update(f.t.Context(), d); err != nil {
-		f.t.Fatal(err)
-	}
+// A function that does not scale on requests any more is not scaled.
+func TestScaleOnRequestsNoLonger(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 1, "1h")
+	f.load.Store(20)
+	f.run("hello", time.Now())
+	f.scaleOnRequests(backend.Scaling{Min: 1, Max: 9, Requests: 10}, false)
+	eventually(t, "2 replicas", func() bool { return f.replicas() == 2 })
+	f.patchService(fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, v1beta1.ScalingAnnotation))
+	f.load.Store(50)
+	f.unchanged(2)
 }
 
 // unchanged waits until the pods of another function were asked repeatedly, and checks that the

@@ -131,6 +131,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	}
 	r.conflicts.Forget(client.ObjectKeyFromObject(fn))
 	again := soonest(pause, window, snapshot.Values.Delay, planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
+	if again == window && window > 0 {
+		// Windows of many functions begin at the same time.
+		return reconcile.Result{RequeueAfter: again, Priority: new(handler.LowPriority)}, nil
+	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 

@@ -72,7 +72,7 @@ func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.Horizo
 func (p *planner) scaling(fn *v1beta1.Function) {
 	others := p.ReplicasLeftToOthers(fn)
 	if others && p.Service != nil {
-		delete(p.Service.Annotations, v1beta1.ScalingAnnotation) // the activator does not scale either
+		p.leaveToOthers()
 	}
 	if others && p.Deployment != nil {
 		p.Deployment.Spec.Replicas = nil
@@ -84,6 +84,17 @@ func (p *planner) scaling(fn *v1beta1.Function) {
 	}
 	if p.Deployment != nil && p.seen.OwnedFields != nil && !desired.OwnsReplicas(p.Deployment) {
 		p.replicas(fn)
+	}
+}
+
+// leaveToOthers plans a Service whose function is scaled by another autoscaler. The activator does not
+// scale it, and a function without replicas can still be woken: the minimum of replicas of a window
+// does not apply, and the other autoscaler may not scale a Deployment of 0 replicas.
+func (p *planner) leaveToOthers() {
+	delete(p.Service.Annotations, v1beta1.ScalingAnnotation)
+	after := p.seen.Service.Annotations[v1beta1.SleepAfterAnnotation]
+	if after != "" && p.seen.OwnedFields != nil && workload.Replicas(p.seen.Deployment) == 0 {
+		p.Service.WithAnnotations(map[string]string{v1beta1.SleepAfterAnnotation: after})
 	}
 }
 

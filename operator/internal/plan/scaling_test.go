@@ -214,6 +214,18 @@ func TestServiceOfRequestScaling(t *testing.T) {
 	}
 }
 
+// If another autoscaler scales a function, the minimum of a window does not wake it. So a request must
+// still do that.
+func TestWindowOfScaledByOthers(t *testing.T) {
+	for now, want := range map[int32]string{0: "5m0s", 3: ""} {
+		s := rivalled(rolledOut(t, 1, 8, now))
+		s.seen.Service.Annotations = map[string]string{v1beta1.SleepAfterAnnotation: "5m0s"}
+		if got := s.plan().Service.Annotations[v1beta1.SleepAfterAnnotation]; got != want {
+			t.Errorf("with %d replicas: %q, want %q", now, got, want)
+		}
+	}
+}
+
 // rivalled adds HorizontalPodAutoscalers of other owners that scale the Deployment.
 func rivalled(s *scene) *scene {
 	for _, name := range []string{"theirs", "keda-hpa-f"} {

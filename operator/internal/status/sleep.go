@@ -24,7 +24,7 @@ func (v *view) sleepingOrWaking() bool { return v.asleep() && v.noActivator() ==
 func (v *view) asleep() bool {
 	d := v.seen.Outcome.Deployment
 	switch {
-	case !v.fn.MaySleep(), d == nil, v.seen.Outcome.Service == nil, d.DeletionTimestamp != nil, d.Status.ReadyReplicas > 0,
+	case !v.maySleep(), d == nil, v.seen.Outcome.Service == nil, d.DeletionTimestamp != nil, d.Status.ReadyReplicas > 0,
 		!workload.Served(v.fn, d), v.wakeFailed() != "":
 		return false
 	case workload.Replicas(d) == 0:
@@ -33,6 +33,12 @@ func (v *view) asleep() bool {
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionAvailable).Reason
 	return (before == v1beta1.ReasonAsleep || before == v1beta1.ReasonNoActivator) && v.rolledOut() && v.podsNotCreated() == "" &&
 		!slices.ContainsFunc(v.seen.Snapshot.Pods, func(pod corev1.Pod) bool { return workload.CannotStart(&pod) })
+}
+
+// maySleep reports whether a function may sleep, or slept until a window with a higher minimum of
+// replicas began: an activator receives its requests until its pods are ready.
+func (v *view) maySleep() bool {
+	return v.fn.MaySleep() || v.seen.Snapshot.Activator.Routed && !v.fn.Stopped() && v.fn.Spec.Scaling != nil && len(v.fn.Spec.Scaling.Windows) > 0
 }
 
 // asleepLatest reports whether the function sleeps or wakes with the latest revision, which has
@@ -59,7 +65,7 @@ func (v *view) noActivator() string {
 // the pod.
 func (v *view) revisionByActivator() string {
 	d := v.seen.Outcome.Deployment
-	if !v.fn.MaySleep() || d == nil || workload.Replicas(d) == 0 || d.Status.ReadyReplicas > 0 || v.seen.Outcome.Service == nil || v.noActivator() != "" {
+	if !v.maySleep() || d == nil || workload.Replicas(d) == 0 || d.Status.ReadyReplicas > 0 || v.seen.Outcome.Service == nil || v.noActivator() != "" {
 		return ""
 	}
 	for _, pod := range v.seen.Snapshot.Pods {
@@ -77,7 +83,7 @@ func (v *view) revisionByActivator() string {
 // from serving. It is empty if the last wake-up did not fail, or if a replica serves requests.
 func (v *view) wakeFailed() string {
 	why, d := v.seen.Snapshot.Activator.WakeFailed, v.seen.Outcome.Deployment
-	if why == "" || !v.fn.MaySleep() || d != nil && d.Status.ReadyReplicas > 0 || v.revisionByActivator() != "" {
+	if why == "" || !v.maySleep() || d != nil && d.Status.ReadyReplicas > 0 || v.revisionByActivator() != "" {
 		return ""
 	}
 	text := "the last request failed to wake the function: " + oneLine(why)

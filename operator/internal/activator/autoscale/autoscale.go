@@ -45,6 +45,9 @@ const (
 	// rereadAfter is how long a cached number of replicas is used if it differs from the number of
 	// pods. They may differ for a long time, because of a quota or a rollout.
 	rereadAfter = 30 * time.Second
+
+	// trustedFor is how long it is used otherwise.
+	trustedFor = 5 * time.Minute
 )
 
 // A Scaler scales functions on requests. It is a reconciler of their Services.
@@ -67,7 +70,8 @@ type Scaler struct {
 // protects.
 type function struct {
 	name        types.NamespacedName
-	evaluated   time.Time // time of the last evaluation
+	evaluated   time.Time     // time of the last evaluation
+	pause       time.Duration // from then until the next one
 	histories   histories
 	history     History
 	replicas    int32     // of the Deployment, as last read or written; 0 if unknown or none
@@ -120,15 +124,14 @@ func (s *Scaler) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	f := s.function(b)
-	pause := min(interval<<min(f.failures, 10), maxInterval)
-	if left := pause - time.Since(f.evaluated); left > 0 {
+	if left := f.pause - time.Since(f.evaluated); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	f.evaluated = time.Now()
 	err = s.evaluate(ctx, b, f, found)
 	switch {
 	case apierrors.IsConflict(err): // the Deployment has changed
-		f.replicas, f.read = 0, time.Time{}
+		f.read = time.Time{}
 	case err != nil: // not returned: the rate limiter would choose another delay
 		f.failures++
 		ctrl.LoggerFrom(ctx).Error(err, "cannot scale the function", "function", b.Function.String())
@@ -138,7 +141,9 @@ func (s *Scaler) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	default:
 		f.failures = 0
 	}
-	return reconcile.Result{RequeueAfter: min(interval<<min(f.failures, 10), maxInterval)}, nil
+	// Slow pods must not occupy a worker most of the time.
+	f.pause = max(min(interval<<min(f.failures, 10), maxInterval), 4*time.Since(f.evaluated))
+	return reconcile.Result{RequeueAfter: f.pause}, nil
 }
 
 func (s *Scaler) function(b backend.Backend) *function {
@@ -192,12 +197,16 @@ func (s *Scaler) evaluate(ctx context.Context, b backend.Backend, f *function, f
 		s.metrics.forget(f.name)
 		return nil // no pod receives requests
 	}
-	first := len(f.histories) == 0
 	polling, cancel := context.WithTimeout(ctx, pollTimeout)
 	load, cause := f.histories.poll(polling, ready)
 	cancel()
+	if load.Polled == 0 {
+		return nil // the averages are known from the second poll on
+	}
 	if load.Unknown() {
-		f.failedPolls++
+		if load.Fresh {
+			f.failedPolls++
+		}
 		s.metrics.unknown(f.name)
 		if f.failedPolls > toleratedFailures {
 			s.setProblem(ctx, b.Service, f, "the activator cannot read the requests of most pods: "+cause.Error())
@@ -205,9 +214,6 @@ func (s *Scaler) evaluate(ctx context.Context, b backend.Backend, f *function, f
 		return nil
 	}
 	f.failedPolls = 0
-	if first {
-		return nil // the averages are known from the second poll on
-	}
 	if err := s.scale(ctx, b, f, load, len(found)); err != nil {
 		return err
 	}
@@ -220,9 +226,9 @@ func (s *Scaler) evaluate(ctx context.Context, b backend.Backend, f *function, f
 func (s *Scaler) scale(ctx context.Context, b backend.Backend, f *function, load Load, pods int) error {
 	if recent := time.Since(f.read) < rereadAfter; recent && f.replicas == 0 {
 		return nil
-	} else if f.replicas > 0 && (recent || pods == int(f.replicas)) {
+	} else if f.replicas > 0 && (recent || pods == int(f.replicas) && time.Since(f.read) < trustedFor) {
 		if d := f.decide(b, load); d.Replicas == f.replicas {
-			s.metrics.record(b, load, d)
+			s.metrics.record(b, load, d, f.replicas)
 			return nil
 		}
 	}
@@ -242,6 +248,7 @@ func (s *Scaler) scale(ctx context.Context, b backend.Backend, f *function, load
 		return nil
 	}
 	decision := f.decide(b, load)
+	s.metrics.record(b, load, decision, replicas)
 	if decision.Replicas != replicas {
 		if err := backend.Scale(ctx, s.client, d, decision.Replicas); err != nil {
 			return err
@@ -250,7 +257,6 @@ func (s *Scaler) scale(ctx context.Context, b backend.Backend, f *function, load
 		f.history.Add(now, max(decision.Replicas-replicas, 0))
 		f.replicas = decision.Replicas
 	}
-	s.metrics.record(b, load, decision)
 	return nil
 }
 

@@ -11,9 +11,10 @@ const tolerance = 0.1
 // A Load is the load of the ready pods of a function. If there are many, only some are polled.
 type Load struct {
 	Ready        int     // ready pods
-	Polled       int     // pods that were polled
+	Polled       int     // pods that were polled and whose load is known, or that did not respond
 	Unresponsive int     // polled pods that did not respond
 	Requests     float64 // sum of the average numbers of requests in flight of the pods that responded
+	Fresh        bool    // at least one pod was polled now; others are polled later after a failure
 }
 
 // Unknown histories whether too few pods responded for a decision.

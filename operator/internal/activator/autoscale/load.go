@@ -32,7 +32,7 @@ const maxSamples = int(window/interval) + 2
 
 // maxPause is the maximum delay before an unresponsive pod is polled again. The delay doubles with
 // each failure, so that such pods do not delay the evaluation of other functions.
-const maxPause = 30 * time.Second
+const maxPause = 5 * time.Second
 
 // histories contains what the pods of a function have reported.
 type histories map[types.UID]*podHistory
@@ -40,6 +40,8 @@ type histories map[types.UID]*podHistory
 // podHistory is what a pod has reported within the window.
 type podHistory struct {
 	samples  []backend.Activity // the oldest first
+	average  float64            // number of requests in flight within the window
+	measured bool               // whether average is known
 	failures int                // consecutive
 	err      error              // of the last one
 	next     time.Time          // time of the next poll at the earliest
@@ -57,46 +59,50 @@ func (p histories) poll(ctx context.Context, ready []backend.Pod) (l Load, err e
 	maps.DeleteFunc(p, func(uid types.UID, _ *podHistory) bool { return known[uid] == nil })
 	maps.Copy(p, known)
 
-	averages := make([]float64, len(polled))
 	var wg sync.WaitGroup
-	for i, pod := range polled {
-		wg.Go(func() { averages[i] = known[pod.UID].poll(ctx, pod) })
+	for _, pod := range polled {
+		if h := known[pod.UID]; time.Now().After(h.next) {
+			wg.Go(func() { h.poll(ctx, pod) })
+			l.Fresh = true
+		}
 	}
 	wg.Wait()
-	l = Load{Ready: len(ready), Polled: len(polled)}
-	for i, pod := range polled {
-		if failed := known[pod.UID].err; failed != nil {
+	l.Ready = len(ready)
+	for _, h := range known {
+		switch {
+		case h.err != nil:
+			l.Polled++
 			l.Unresponsive++
-			err = failed
-			continue
+			err = h.err
+		case h.measured:
+			l.Polled++
+			l.Requests += h.average
 		}
-		l.Requests += averages[i]
 	}
 	return l, err
 }
 
-// poll returns the average number of requests in flight of a pod. If the pod does not respond, err is
-// set.
-func (r *podHistory) poll(ctx context.Context, pod backend.Pod) float64 {
-	if time.Now().Before(r.next) {
-		return 0
-	}
+// poll measures the average number of requests in flight of a pod.
+func (r *podHistory) poll(ctx context.Context, pod backend.Pod) {
 	var now backend.Activity
 	if now, r.err = pod.Activity(ctx); r.err != nil {
 		r.failures++
 		r.next = time.Now().Add(min(interval<<min(r.failures-1, 10), maxPause))
-		return 0
+		return
 	}
 	r.failures = 0
-	return r.average(now)
+	r.average, r.measured = r.add(now)
 }
 
-// average returns the average number of requests in flight within the window, and records now for
-// the next one.
-func (r *podHistory) average(now backend.Activity) float64 {
+// add returns the average number of requests in flight within the window, and records now for the
+// next one. It returns false for the first sample of a pod that has run for longer than the window.
+func (r *podHistory) add(now backend.Activity) (average float64, ok bool) {
 	before := r.samples
 	if n := len(before); n > 0 && (now.UptimeSeconds <= before[n-1].UptimeSeconds || now.InFlightSeconds < before[n-1].InFlightSeconds) {
 		before = nil // the container was restarted
+	}
+	if n := len(before); n > 0 && now.UptimeSeconds-before[n-1].UptimeSeconds > 2*window.Seconds() {
+		before = nil // the pod did not respond for a while, and the average would be that of the whole time
 	}
 	// The oldest one that is kept is at least one window old, or the first one.
 	for len(before) > 1 && (now.UptimeSeconds-before[1].UptimeSeconds >= window.Seconds() || len(before) > maxSamples) {
@@ -105,12 +111,14 @@ func (r *podHistory) average(now backend.Activity) float64 {
 	r.samples = append(slices.Clip(before), now)
 	switch {
 	case len(before) > 0:
-		return demand(before[0], now)
+		return demand(before[0], now), true
 	case 0 < now.UptimeSeconds && now.UptimeSeconds <= window.Seconds():
-		return demand(backend.Activity{}, now)
+		return demand(backend.Activity{}, now), true
+	case now.UptimeSeconds > 0:
+		return 0, false
 	}
-	// The first poll of this pod, or its runtime is too old to report totals.
-	return min(max(float64(now.InFlight), 0), maxPerPod)
+	// The runtime is too old to report totals.
+	return min(max(float64(now.InFlight), 0), maxPerPod), true
 }
 
 // retryAfter is the time after which a client repeats a rejected request: the runtime sends it in

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,10 +18,11 @@ import (
 func TestAverage(t *testing.T) {
 	type activity = backend.Activity
 	for name, test := range map[string]struct {
-		histories []activity
-		want      float64
+		samples []activity
+		want    float64
 	}{
-		"First":      {[]activity{{UptimeSeconds: 3600, InFlightSeconds: 9999, InFlight: 3}}, 3},
+		"First":      {[]activity{{UptimeSeconds: 3600, InFlightSeconds: 9999, InFlight: 3}}, -1},
+		"Gap":        {[]activity{{UptimeSeconds: 100}, {UptimeSeconds: 134, InFlightSeconds: 100}}, -1},
 		"New":        {[]activity{{UptimeSeconds: 4, InFlightSeconds: 10}}, 2.5},
 		"OldRuntime": {[]activity{{InFlight: 7}, {InFlight: 5}}, 5},
 		"Second":     {[]activity{{UptimeSeconds: 100, InFlightSeconds: 50}, {UptimeSeconds: 102, InFlightSeconds: 60, InFlight: 99}}, 5},
@@ -41,8 +43,11 @@ func TestAverage(t *testing.T) {
 	} {
 		var r podHistory
 		var got float64
-		for _, activity := range test.histories {
-			got = r.average(activity)
+		for _, activity := range test.samples {
+			var ok bool
+			if got, ok = r.add(activity); !ok {
+				got = -1
+			}
 		}
 		if got < test.want-1e-9 || got > test.want+1e-9 {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
@@ -51,10 +56,10 @@ func TestAverage(t *testing.T) {
 	for name, step := range map[string]float64{"honest": 2, "slow clock": 1e-6} {
 		var r podHistory
 		for i := range 100 {
-			r.average(activity{UptimeSeconds: 3600 + step*float64(i)})
+			r.add(activity{UptimeSeconds: 3600 + step*float64(i)})
 		}
 		if n := len(r.samples); n > maxSamples+1 {
-			t.Errorf("%s: kept %d histories of a pod", name, n)
+			t.Errorf("%s: kept %d samples of a pod", name, n)
 		}
 	}
 }
@@ -91,18 +96,19 @@ func TestAsk(t *testing.T) {
 	p := histories{"gone": {}}
 	for range 2 {
 		load, err := p.poll(t.Context(), s.pods)
-		if want := (Load{Ready: 12, Polled: 10, Unresponsive: 1, Requests: 18}); load != want || load.Unknown() {
+		if want := (Load{Ready: 12, Polled: 10, Unresponsive: 1, Requests: 18, Fresh: true}); load != want || load.Unknown() {
 			t.Errorf("got %+v, want %+v", load, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "status 500") {
 			t.Errorf("error %v", err)
 		}
 		if p["gone"] != nil || len(p) != 10 {
-			t.Errorf("kept the histories of %d pods", len(p))
+			t.Errorf("kept the samples of %d pods", len(p))
 		}
 		for _, r := range p {
 			r.samples = nil
 		}
+		p["03"].next = time.Now().Add(time.Hour)
 	}
 	for i, want := range []int32{2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 0, 0} {
 		if n := s.polled[i].Load(); n != want {

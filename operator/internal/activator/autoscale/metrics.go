@@ -52,8 +52,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// record records a decision.
-func (m *Metrics) record(b backend.Backend, load Load, d Decision) {
+// record records a decision. current is the number of replicas before it.
+func (m *Metrics) record(b backend.Backend, load Load, d Decision, current int32) {
 	m.decisions.WithLabelValues(string(d.Reason)).Inc()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (m *Metrics) record(b backend.Backend, load Load, d Decision) {
 		m.functions[b.Function] = true
 	}
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
-		m.desired: float64(d.Recommended), m.current: float64(d.Replicas), m.most: float64(b.Scaling.Max), m.load: load.total(0),
+		m.desired: float64(d.Recommended), m.current: float64(current), m.most: float64(b.Scaling.Max), m.load: load.total(0),
 	} {
 		gauge.WithLabelValues(b.Function.Namespace, b.Function.Name).Set(value)
 	}

@@ -3,6 +3,7 @@ package wake
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -16,6 +17,10 @@ import (
 // pod gets it, and serves it with a higher load than the target, or rejects it.
 const maxGateWait = 10 * time.Second
 
+// avoidFailed is how long a pod that could not be reached receives no requests if others are ready:
+// its node may have failed, which Kubernetes notices after 40 seconds.
+const avoidFailed = 2 * time.Second
+
 // errNoReadyPod is returned for requests that wait while the last ready pod goes away.
 var errNoReadyPod = errors.New("no pod of the function is ready")
 
@@ -27,34 +32,41 @@ type gate struct {
 	users int // calls of Dial and connections; the lock of the Waker protects it
 
 	mu       sync.Mutex
-	limit    int             // requests per pod
-	ready    []string        // addresses of the ready pods
-	early    map[string]bool // pods that are ready according to their admin port
-	used     map[string]int  // requests by pod
-	waiting  []*waiter       // the oldest first
-	updating bool            // a goroutine calls update until no request waits
+	limit    int                  // requests per pod
+	ready    []string             // addresses of the ready pods
+	early    map[string]bool      // pods that are ready according to their admin port
+	failed   map[string]time.Time // when an address could not be reached
+	used     map[string]int       // requests by pod
+	waiting  []*waiter            // the oldest first
+	updating bool                 // a goroutine calls update until no request waits
 }
 
 // waiter is a request that waits at a gate.
 type waiter struct {
-	failed  []string      // addresses that could not be reached
 	done    chan struct{} // closed when address or err is set
 	address string
 	err     error
 }
 
-func newGate() *gate { return &gate{early: map[string]bool{}, used: map[string]int{}} }
+func newGate() *gate {
+	return &gate{failed: map[string]time.Time{}, early: map[string]bool{}, used: map[string]int{}}
+}
 
-// enter adds a request to those that wait. ready is the address of a pod that is ready, and failed
-// are addresses that could not be reached. It returns whether the caller has to start the goroutine
-// that calls update.
-func (g *gate) enter(pods []backend.Pod, limit int, ready string, failed []string) (x *waiter, update bool) {
+// enter adds a request to those that wait. ready is the address of a pod that is ready. If the
+// request could not reach a pod before, failed is its address, and the request is the next one. enter
+// returns whether the caller has to start the goroutine that calls update.
+func (g *gate) enter(pods []backend.Pod, limit int, ready, failed string) (x *waiter, update bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limit, g.early[ready] = limit, true
 	g.setPods(pods)
-	x = &waiter{failed: failed, done: make(chan struct{})}
-	g.waiting = append(g.waiting, x)
+	x = &waiter{done: make(chan struct{})}
+	if failed == "" {
+		g.waiting = append(g.waiting, x)
+	} else {
+		g.failed[failed] = time.Now()
+		g.waiting = slices.Insert(g.waiting, 0, x)
+	}
 	g.open()
 	update = len(g.waiting) > 0 && !g.updating
 	g.updating = g.updating || update
@@ -87,7 +99,7 @@ func (g *gate) end(x *waiter, err error) {
 		return
 	}
 	g.waiting = slices.Delete(g.waiting, i, i+1)
-	address := g.leastUsed(x)
+	address := g.leastUsed()
 	if err == nil && address == "" {
 		err = errNoReadyPod
 	}
@@ -106,20 +118,20 @@ func (g *gate) finish(x *waiter, address string, err error) {
 // open admits waiting requests to pods that are not full. g.mu must be held.
 func (g *gate) open() {
 	for len(g.waiting) > 0 {
-		x := g.waiting[0]
-		address := g.leastUsed(x)
+		address := g.leastUsed()
 		if address == "" || g.used[address] >= g.limit {
 			return
 		}
+		x := g.waiting[0]
 		g.waiting = g.waiting[1:]
 		g.finish(x, address, nil)
 	}
 }
 
-// leastUsed returns the ready pod with the fewest requests, or "" if no pod is ready. It prefers pods
-// that the request has not failed to reach.
-func (g *gate) leastUsed(x *waiter) (least string) {
-	candidates := slices.DeleteFunc(slices.Clone(g.ready), func(address string) bool { return slices.Contains(x.failed, address) })
+// leastUsed returns the ready pod with the fewest requests, or "" if no pod is ready. It avoids pods
+// that could not be reached a short time ago.
+func (g *gate) leastUsed() (least string) {
+	candidates := slices.DeleteFunc(slices.Clone(g.ready), func(address string) bool { return time.Since(g.failed[address]) < avoidFailed })
 	if len(candidates) == 0 {
 		candidates = g.ready
 	}
@@ -172,6 +184,7 @@ func (g *gate) update(pods []backend.Pod) (requests int) {
 func (g *gate) setPods(pods []backend.Pod) {
 	early := g.early
 	g.ready, g.early = nil, map[string]bool{}
+	maps.DeleteFunc(g.failed, func(_ string, at time.Time) bool { return time.Since(at) >= avoidFailed })
 	for _, p := range pods {
 		switch {
 		case p.Terminating || p.Address == "" || p.Broken != "":

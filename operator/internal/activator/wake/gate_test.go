@@ -21,7 +21,12 @@ type gateTest struct {
 }
 
 // enter sends n requests, one after the other. Each pod may have two requests at the same time.
-func (g *gateTest) enter(ctx context.Context, n int, pods []backend.Pod, failed ...string) {
+func (g *gateTest) enter(ctx context.Context, n int, pods []backend.Pod) {
+	g.enterAgain(ctx, n, pods, "")
+}
+
+// enterAgain does the same for requests that have failed to reach a pod.
+func (g *gateTest) enterAgain(ctx context.Context, n int, pods []backend.Pod, failed string) {
 	for range n {
 		x, _ := g.gate.enter(pods, 2, pods[0].Address, failed)
 		go func() {
@@ -75,21 +80,27 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// A request does not go to a pod that is gone, nor to one that it has failed to reach while there is
-// another.
+// Requests do not go to a pod that is gone, nor to one that could not be reached a short time ago while
+// there is another. A request that has failed is the next one.
 func TestGateAvoids(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateTest{gate: newGate(), t: t}
 		g.enter(t.Context(), 1, pods("gone"))
 		g.enter(t.Context(), 2, pods("a"))
 		g.expect("gone", "a", "a")
+		g.enter(t.Context(), 1, pods("a"))
+		g.enterAgain(t.Context(), 1, pods("a", "dead"), "dead")
+		g.expect("gone", "a", "a")
 		g.release("a")
-		g.enter(t.Context(), 1, pods("a", "dead"), "dead")
 		g.expect("gone", "a", "a", "a")
-		g.release("a")
-		g.release("a")
-		g.enter(t.Context(), 1, pods("dead"), "dead")
+		if len(g.waiting) != 1 || g.used["dead"] != 0 {
+			t.Errorf("%d wait, and %d are at the pod that could not be reached", len(g.waiting), g.used["dead"])
+		}
+		time.Sleep(avoidFailed)
+		g.update(pods("a", "dead"))
 		g.expect("gone", "a", "a", "a", "dead")
+		g.enterAgain(t.Context(), 1, pods("dead"), "dead")
+		g.expect("gone", "a", "a", "a", "dead", "dead")
 	})
 }
 

@@ -26,7 +26,7 @@ type raiser struct {
 	service backend.Backend // as of the first request
 	last    time.Time       // time of the last attempt
 	running atomic.Bool     // an attempt is in progress
-	reached atomic.Int32    // replicas that the Deployment has had
+	reached atomic.Int32    // replicas that were set or rejected
 }
 
 // raise adds replicas if the requests of this activator require more than the function has pods. It
@@ -47,6 +47,7 @@ func (r *raiser) raise(requests, pods int) {
 		ctx, cancel := context.WithTimeout(context.Background(), raiseTimeout)
 		defer cancel()
 		if err := r.scale(ctx, b, required); err != nil {
+			r.reached.Store(required) // only a higher number is tried again
 			ctrl.Log.V(1).Info("cannot add replicas for waiting requests", "function", b.Function.String(), "reason", err.Error())
 		}
 	}()
@@ -79,10 +80,11 @@ func (w *Waker) current(b backend.Backend) (backend.Backend, bool) {
 }
 
 // replicasFor returns the number of replicas that the requests of this activator require, if the
-// other activators have as many: 1 if the function does not scale on requests.
+// other activators have almost as many: one request to a function is only one. It is 1 if the
+// function does not scale on requests.
 func (w *Waker) replicasFor(b backend.Backend, requests int) int32 {
 	if b.Scaling == nil {
 		return 1
 	}
-	return b.Scaling.Replicas(float64(requests * max(w.Activators(), 1)))
+	return b.Scaling.Replicas(float64(max(requests-1, 0)*max(w.Activators(), 1) + 1))
 }

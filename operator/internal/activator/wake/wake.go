@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -74,7 +73,7 @@ func (e *BrokenError) Error() string { return "the function cannot serve: " + e.
 //
 // If the function scales on requests, the requests are spread over its pods, see [gate].
 func (w *Waker) Dial(ctx context.Context, b backend.Backend) (net.Conn, error) {
-	var failed []string
+	failed := ""
 	for {
 		address, err := w.address(ctx, b)
 		if err == nil {
@@ -82,9 +81,7 @@ func (w *Waker) Dial(ctx context.Context, b backend.Backend) (net.Conn, error) {
 			if connection, address, err = w.connect(ctx, b, address, failed); err == nil {
 				return connection, nil
 			}
-			if !slices.Contains(failed, address) {
-				failed = append(failed, address)
-			}
+			failed = address
 		}
 		if _, broken := errors.AsType[*BrokenError](err); broken || errors.Is(err, ErrStopped) {
 			return nil, err
@@ -149,9 +146,9 @@ func (w *Waker) join(b backend.Backend) *attempt {
 }
 
 // connect returns a connection to a pod and its address, also after an error. ready is the address of
-// a ready pod. If the function scales on requests, its gate chooses the pod, if possible not one of
-// the addresses that could not be reached before.
-func (w *Waker) connect(ctx context.Context, b backend.Backend, ready string, failed []string) (net.Conn, string, error) {
+// a ready pod, and failed that of a pod that could not be reached, if any. If the function scales on
+// requests, its gate chooses the pod.
+func (w *Waker) connect(ctx context.Context, b backend.Backend, ready, failed string) (net.Conn, string, error) {
 	if b.Scaling != nil {
 		return w.connectGated(ctx, b, ready, failed)
 	}
@@ -159,7 +156,7 @@ func (w *Waker) connect(ctx context.Context, b backend.Backend, ready string, fa
 	return connection, ready, err
 }
 
-func (w *Waker) connectGated(ctx context.Context, b backend.Backend, ready string, failed []string) (net.Conn, string, error) {
+func (w *Waker) connectGated(ctx context.Context, b backend.Backend, ready, failed string) (net.Conn, string, error) {
 	pods, err := w.Pods.List(ctx, b.Function)
 	if err != nil {
 		return nil, ready, err
