@@ -19,7 +19,7 @@ const (
 
 	// connectionCost is the cost of a connection: its goroutines, and its buffers in this process
 	// and in the kernel.
-	connectionCost = 24 << 10
+	connectionCost = 32 << 10
 
 	// http2Cost is the additional cost of an HTTP/2 connection, and http2Most the most that it
 	// buffers of the received data.
