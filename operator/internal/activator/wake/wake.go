@@ -145,9 +145,9 @@ func (w *Waker) join(b backend.Backend) *attempt {
 	return a
 }
 
-// connect returns a connection to a pod and its address, also after an error. ready is the address of
-// a ready pod, and failed that of a pod that could not be reached, if any. If the function scales on
-// requests, its gate chooses the pod.
+// connect returns a connection to a pod. After an error, it returns the address that could not be
+// reached, if there was one. ready is the address of a ready pod, and failed that of a pod that could
+// not be reached, if any. If the function scales on requests, its gate chooses the pod.
 func (w *Waker) connect(ctx context.Context, b backend.Backend, ready, failed string) (net.Conn, string, error) {
 	if b.Scaling != nil {
 		return w.connectGated(ctx, b, ready, failed)
@@ -159,7 +159,7 @@ func (w *Waker) connect(ctx context.Context, b backend.Backend, ready, failed st
 func (w *Waker) connectGated(ctx context.Context, b backend.Backend, ready, failed string) (net.Conn, string, error) {
 	pods, err := w.Pods.List(ctx, b.Function)
 	if err != nil {
-		return nil, ready, err
+		return nil, "", err
 	}
 	g := w.joinGate(b.Function)
 	limit := cmp.Or(b.Scaling.Concurrency, b.Scaling.Requests)
@@ -170,7 +170,7 @@ func (w *Waker) connectGated(ctx context.Context, b backend.Backend, ready, fail
 	address, err := g.admit(ctx, x)
 	if err != nil {
 		w.leaveGate(b.Function, g)
-		return nil, ready, err
+		return nil, "", err
 	}
 	leave := sync.OnceFunc(func() {
 		g.release(address)
