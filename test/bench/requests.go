@@ -81,8 +81,12 @@ func (b *bench) deployWaiting(ctx context.Context, name string, scaling *v1beta1
 		return err
 	}
 	_, err := await(ctx, b.client, fn, &v1beta1.FunctionList{}, func(fn *v1beta1.Function) bool { return isReady(fn) })
+	time.Sleep(proxySettles)
 	return err
 }
+
+// proxySettles is the time in which kube-proxy learns of a new Service.
+const proxySettles = 3 * time.Second
 
 // A size is the number of ready replicas from a time on.
 type size struct {
