@@ -26,8 +26,7 @@ import (
 	"goless.io/test/faults/plane"
 )
 
-// wakeful repeatedly puts a function to sleep and wakes it with a request, until the test ends.
-func wakeful(t *testing.T, p *plane.Plane) {
+func newClient(t *testing.T, p *plane.Plane) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
@@ -37,6 +36,13 @@ func wakeful(t *testing.T, p *plane.Plane) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// wakeful repeatedly puts a function to sleep and wakes it with a request, until the test ends.
+func wakeful(t *testing.T, p *plane.Plane) {
+	t.Helper()
+	c := newClient(t, p)
 	function := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(function.Close)
 	s := sleeper{c, "wakeful", "127.0.0.1"}
@@ -77,14 +83,7 @@ func wakeful(t *testing.T, p *plane.Plane) {
 // requests in flight until the test ends.
 func loaded(t *testing.T, p *plane.Plane) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(p.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newClient(t, p)
 	s := sleeper{c, "loaded", "127.0.8.1"}
 	l, err := net.Listen("tcp", net.JoinHostPort(s.ip, strconv.Itoa(v1beta1.AdminPort)))
 	if err != nil {
