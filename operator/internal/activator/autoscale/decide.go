@@ -17,7 +17,7 @@ type Load struct {
 	Fresh        bool    // at least one pod was polled now; others are polled later after a failure
 }
 
-// Unknown histories whether too few pods responded for a decision.
+// Unknown reports whether too few pods responded for a decision.
 func (l Load) Unknown() bool { return l.Polled == 0 || 2*l.Unresponsive > l.Polled }
 
 // total extrapolates the requests in flight to all ready pods. Each unresponsive pod counts with the

@@ -83,21 +83,21 @@ func (p histories) poll(ctx context.Context, ready []backend.Pod) (l Load, err e
 }
 
 // poll measures the average number of requests in flight of a pod.
-func (r *podHistory) poll(ctx context.Context, pod backend.Pod) {
+func (h *podHistory) poll(ctx context.Context, pod backend.Pod) {
 	var now backend.Activity
-	if now, r.err = pod.Activity(ctx); r.err != nil {
-		r.failures++
-		r.next = time.Now().Add(min(interval<<min(r.failures-1, 10), maxPause))
+	if now, h.err = pod.Activity(ctx); h.err != nil {
+		h.failures++
+		h.next = time.Now().Add(min(interval<<min(h.failures-1, 10), maxPause))
 		return
 	}
-	r.failures = 0
-	r.average, r.measured = r.add(now)
+	h.failures = 0
+	h.average, h.measured = h.add(now)
 }
 
 // add returns the average number of requests in flight within the window, and records now for the
 // next one. It returns false for the first sample of a pod that has run for longer than the window.
-func (r *podHistory) add(now backend.Activity) (average float64, ok bool) {
-	before := r.samples
+func (h *podHistory) add(now backend.Activity) (average float64, ok bool) {
+	before := h.samples
 	if n := len(before); n > 0 && (now.UptimeSeconds <= before[n-1].UptimeSeconds || now.InFlightSeconds < before[n-1].InFlightSeconds) {
 		before = nil // the container was restarted
 	}
@@ -108,7 +108,7 @@ func (r *podHistory) add(now backend.Activity) (average float64, ok bool) {
 	for len(before) > 1 && (now.UptimeSeconds-before[1].UptimeSeconds >= window.Seconds() || len(before) > maxSamples) {
 		before = before[1:]
 	}
-	r.samples = append(slices.Clip(before), now)
+	h.samples = append(slices.Clip(before), now)
 	switch {
 	case len(before) > 0:
 		return demand(before[0], now), true
