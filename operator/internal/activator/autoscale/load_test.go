@@ -3,6 +3,8 @@ package autoscale
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,17 +37,18 @@ func TestAverage(t *testing.T) {
 			{UptimeSeconds: 110, InFlightSeconds: 106},
 		}, 1},
 		"Restarted": {[]activity{{UptimeSeconds: 100, InFlightSeconds: 50}, {UptimeSeconds: 2, InFlightSeconds: 6}}, 3},
+		"TotalFell": {[]activity{{UptimeSeconds: 100, InFlightSeconds: 50}, {UptimeSeconds: 102, InFlightSeconds: 40}}, -1},
 		"Rejected":  {[]activity{{UptimeSeconds: 100}, {UptimeSeconds: 102, InFlightSeconds: 2, Served: 10, Rejected: 30}}, 4},
 		"AllBusy":   {[]activity{{UptimeSeconds: 100}, {UptimeSeconds: 102, InFlightSeconds: 2, Rejected: 2}}, 2},
 		"Slow":      {[]activity{{UptimeSeconds: 100}, {UptimeSeconds: 102, InFlightSeconds: 20, Served: 1, Rejected: 2}}, 11},
 		"Huge":      {[]activity{{UptimeSeconds: 100}, {UptimeSeconds: 100.1, InFlightSeconds: 1e300, Served: 1, Rejected: 1 << 62}}, maxPerPod},
 		"Negative":  {[]activity{{InFlight: -5}}, 0},
 	} {
-		var r podHistory
+		var h podHistory
 		var got float64
 		for _, activity := range test.samples {
 			var ok bool
-			if got, ok = r.add(activity); !ok {
+			if got, ok = h.add(activity); !ok {
 				got = -1
 			}
 		}
@@ -54,12 +57,33 @@ func TestAverage(t *testing.T) {
 		}
 	}
 	for name, step := range map[string]float64{"honest": 2, "slow clock": 1e-6} {
-		var r podHistory
+		var h podHistory
 		for i := range 100 {
-			r.add(activity{UptimeSeconds: 3600 + step*float64(i)})
+			h.add(activity{UptimeSeconds: 3600 + step*float64(i)})
 		}
-		if n := len(r.samples); n > maxSamples+1 {
+		if n := len(h.samples); n > maxSamples+1 {
 			t.Errorf("%s: kept %d samples of a pod", name, n)
+		}
+	}
+}
+
+// The average is within its bounds whatever a pod reports: the code of a function is not trusted.
+func TestAverageAlways(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(values ...float64) float64 { return values[random.IntN(len(values))] }
+	count := func() int64 { return []int64{0, 1, 1000, -1000, math.MaxInt64, math.MinInt64}[random.IntN(6)] }
+	for range 10000 {
+		var h podHistory
+		var uptime float64
+		for range 10 {
+			uptime += pick(2, 2, 2, 1e-9, -1, 20, 1e300, -1e300)
+			report := backend.Activity{
+				UptimeSeconds: uptime, InFlightSeconds: pick(0, 1, -1, 1e308, -1e308),
+				InFlight: int(count()), Served: count(), Rejected: count(),
+			}
+			if average, ok := h.add(report); ok && average != min(max(average, 0), maxPerPod) {
+				t.Fatalf("an average of %v after %+v", average, h.samples)
+			}
 		}
 	}
 }
@@ -105,8 +129,8 @@ func TestAsk(t *testing.T) {
 		if p["gone"] != nil || len(p) != 10 {
 			t.Errorf("kept the samples of %d pods", len(p))
 		}
-		for _, r := range p {
-			r.samples = nil
+		for _, h := range p {
+			h.samples = nil
 		}
 		p["03"].next = time.Now().Add(time.Hour)
 	}
