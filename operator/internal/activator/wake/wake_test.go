@@ -382,7 +382,7 @@ func TestPolicyForbidsReplicas(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
 	f.waker.Timeout = 2 * time.Second
-	f.forbidReplicas("not at night")
+	f.forbidReplicas(admissionv1.Validation{Expression: "false", Message: "not at night"})
 	f.dialAsync()
 	f.failsWith("not at night")
 	if n := testutil.CollectAndCount(f.waker.Metrics.duration); n != 0 {
@@ -390,8 +390,34 @@ func TestPolicyForbidsReplicas(t *testing.T) {
 	}
 }
 
-// forbidReplicas creates a policy that rejects each Scale in the namespace with a message.
-func (f *function) forbidReplicas(message string) {
+// If a policy forbids the replicas that the waiting requests require, the function wakes with one.
+func TestPolicyLimitsReplicas(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []metav1.StatusReason{metav1.StatusReasonForbidden, metav1.StatusReasonInvalid} {
+		t.Run(string(reason), func(t *testing.T) {
+			t.Parallel()
+			f := newFunction(t, 0)
+			f.scaleOnRequests(backend.Scaling{Min: 1, Max: 9, Requests: 10})
+			f.forbidReplicas(admissionv1.Validation{Expression: "object.spec.replicas <= 1", Message: "only one", Reason: &reason})
+			if err := f.waker.scaleFromZero(t.Context(), f.backend(), 25); err != nil || f.replicas() != 1 {
+				t.Errorf("%d replicas, error %v", f.replicas(), err)
+			}
+		})
+	}
+}
+
+// scaleOnRequests makes the function scale on requests.
+func (f *function) scaleOnRequests(s backend.Scaling) {
+	f.t.Helper()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "greeting"}}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1beta1.ScalingAnnotation, s)
+	if err := cluster.Patch(f.t.Context(), service, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// forbidReplicas creates a policy for each Scale in the namespace. It must reject 2 replicas.
+func (f *function) forbidReplicas(validation admissionv1.Validation) {
 	f.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}
 	policy.Spec = admissionv1.ValidatingAdmissionPolicySpec{
@@ -402,7 +428,7 @@ func (f *function) forbidReplicas(message string) {
 				Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments/scale"}},
 			}}},
 		},
-		Validations: []admissionv1.Validation{{Expression: "false", Message: message}},
+		Validations: []admissionv1.Validation{validation},
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: policy.ObjectMeta}
 	binding.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}
@@ -411,8 +437,8 @@ func (f *function) forbidReplicas(message string) {
 	}
 	eventually(f.t, "policy in force", func() bool {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"}}
-		err := cluster.SubResource("scale").Patch(f.t.Context(), d, fromZero(1), client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), message)
+		err := cluster.SubResource("scale").Patch(f.t.Context(), d, fromZero(2), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), validation.Message)
 	})
 }
 
