@@ -35,6 +35,8 @@ var (
 
 	// stopOperator stops the operator that watches all namespaces.
 	stopOperator func()
+	// reconciler is that of the operator that was started last.
+	reconciler *function.Reconciler
 
 	writes = &writeLog{}
 )
@@ -102,7 +104,7 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 	if err != nil {
 		return cancel, err
 	}
-	reconciler := &function.Reconciler{
+	reconciler = &function.Reconciler{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
 		Events:   mgr.GetEventRecorder("goless-operator"),

@@ -16,6 +16,7 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
@@ -220,6 +221,26 @@ func TestWindow(t *testing.T) {
 	await(t, fn, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return s.Annotations[v1beta1.SleepAfterAnnotation] == "" })
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Scaling.Windows = nil })
 	await(t, fn, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return s.Annotations[v1beta1.SleepAfterAnnotation] != "" })
+}
+
+// A Function is reconciled again when its window begins or ends.
+func TestWindowChanges(t *testing.T) {
+	fn := create(t, "scheduled", scaling(1, 5))
+	serve(t, fn)
+	change := time.Now().UTC().Truncate(time.Minute).Add(time.Hour)
+	for what, begin := range map[string]time.Time{"requeued for the begin": change, "requeued for the end": change.Add(-2 * time.Hour)} {
+		now := get(t, fn)
+		now.Spec.Scaling.Windows = []v1beta1.Window{{
+			Schedule: fmt.Sprintf("%d %d * * *", begin.Minute(), begin.Hour()), Duration: metav1.Duration{Duration: 2 * time.Hour}, Min: 1,
+		}}
+		eventually(t, what, func() bool {
+			earliest := time.Now()
+			result, err := reconciler.Reconcile(t.Context(), now.DeepCopy())
+			latest := time.Now()
+			return err == nil && result.Priority != nil && *result.Priority == handler.LowPriority &&
+				!earliest.Add(result.RequeueAfter).After(change) && !latest.Add(result.RequeueAfter).Before(change)
+		})
+	}
 }
 
 // A sleeping function is not changed. A new version is applied when the previous one has been
