@@ -101,7 +101,7 @@ func TestNeighbourFlux(t *testing.T) {
 	f.suspends()
 	f.keepsFinalizer()
 	f.prunes()
-	seen(t, "The Kustomization can be suspended. It recreates a deleted Function when its finalizer is removed, and deletes all objects that are removed from the folder.")
+	seen(t, "The Kustomization can be suspended. It recreates a Function whose deletion a finalizer of another client has delayed, and deletes all objects that are removed from the folder.")
 }
 
 // A fluxFolder is a Kustomization in a namespace, with the account of a tenant, and a GitRepository

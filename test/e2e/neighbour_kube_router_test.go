@@ -91,7 +91,7 @@ networkPolicyEgress:
 		for _, o := range []outsider{outside, monitoring} {
 			o.reaches(t, systemAddress(t, buildName, "https"), false)
 		}
-		seen(t, "Of pods that are not part of Goless, only those in namespaces with the label `goless.io/metrics` reach the admin ports, and none reaches the build service.")
+		seen(t, "Apart from pods of Goless and of functions, only pods in namespaces with the label `goless.io/metrics` reach the admin ports, and none reaches the build service.")
 	})
 	t.Run("Policy", func(t *testing.T) {
 		t.Parallel()

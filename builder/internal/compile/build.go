@@ -1,10 +1,10 @@
 // Package compile compiles programs to binaries, and also vets and tests them. A program whose
-// source has no go.mod is compiled and linked directly, using a precomputed Plan, which halves the
-// time. The go command compiles all other programs, and those whose direct build fails. Both ways
-// produce the same binary, byte for byte.
+// source has only Go files and no go.mod is compiled and linked directly, using a precomputed Plan,
+// which halves the time. The go command compiles all other programs, and those whose direct build
+// fails. Both ways produce the same binary, byte for byte.
 //
-// Sources are untrusted, so the compiler runs in a sandbox: it can access only the toolchain, the
-// modules and the program. Landlock blocks TCP since version 4 of its ABI (Linux 6.7), and UDP
+// Sources are untrusted, so the compiler runs in a sandbox. In the builder's image, it can access
+// only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI (Linux 6.7), and UDP
 // since version 10. If the kernel has an older version, only a NetworkPolicy blocks that protocol.
 package compile
 

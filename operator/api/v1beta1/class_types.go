@@ -49,8 +49,8 @@ const (
 // uses the newest one. In that case, "kubectl apply" of such a class warns, and the condition
 // DefaultConflict of each of these classes lists the classes and the namespaces.
 //
-// A change of a class is a staged rollout: Goless rolls out a tenth of its functions at the same
-// time (rounded down; minimum 1, maximum 20). A function that cannot be updated delays the others
+// When a class changes, Goless updates its functions step by step: a tenth of them at the same time
+// (rounded down; minimum 1, maximum 20). A function that cannot be updated delays the others
 // for 10 minutes. A function whose pods do not become ready delays them for its
 // progressDeadlineSeconds. The condition RolledOut of the class reports both.
 //
@@ -70,8 +70,8 @@ type FunctionClass struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is applied to all functions of the class. Fields that are not set default to the cluster
-	// settings. A change is a staged rollout to all functions of the class, except for a change of
-	// namespaceSelector.
+	// settings. A change, except of namespaceSelector, updates the functions of the class step by
+	// step, see FunctionClass.
 	// +optional
 	Spec FunctionClassSpec `json:"spec,omitzero"`
 

@@ -209,8 +209,8 @@ type FunctionSpec struct {
 	// resources are the resource requests and limits of the function container. Defaults, unless
 	// the FunctionClass or the cluster settings change them:
 	//   - requests: cpu 50m, memory 32Mi, ephemeral-storage 16Mi
-	//   - limits: memory 256Mi, ephemeral-storage 1Gi; cpu has no limit, unless maxResources of the
-	//     FunctionClass or the setting "function.maxResources" sets cpu, which is then the limit
+	//   - limits: memory 256Mi, ephemeral-storage 1Gi; cpu has no limit. If maxResources of the
+	//     FunctionClass or the setting "function.maxResources" contains cpu, that is the limit
 	//
 	// The cluster has a maximum for each amount in this field, by default 4 cpu, 4Gi of memory and
 	// 4Gi of ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger

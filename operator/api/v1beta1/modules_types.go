@@ -58,9 +58,8 @@ type Modules struct {
 	// namespace of each Function. The Secret is optional. With netrc, sources with a go.mod are
 	// compiled InPod.
 	//
-	// The API server rejects the Deployments unless these annotations of the
-	// ValidatingAdmissionPolicyBinding goless-operator-deployments list what is used with the Secret
-	// (see docs/security.md):
+	// The API server rejects the Deployments unless an administrator has added these annotations to
+	// the ValidatingAdmissionPolicyBinding goless-operator-deployments (see docs/security.md):
 	//   - fence.goless.io/netrc-secret: its name
 	//   - fence.goless.io/netrc-env: the other settings of modules, such as
 	//     GOPROXY=https://modules.example.com for goProxy

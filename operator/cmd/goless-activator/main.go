@@ -1,4 +1,5 @@
-// Command goless-activator scales idle functions to zero and wakes them with the next request.
+// Command goless-activator scales idle functions to zero, wakes them with the next request, and scales
+// functions on requests.
 // Several replicas share the work; see package activator.
 package main
 

@@ -5,7 +5,8 @@
 // writes, which route the traffic of the function's Service to the replicas.
 //
 // One replica is the leader. It assigns the ports, adds the replicas to the EndpointSlices or
-// removes them, and scales idle functions to zero.
+// removes them, and scales idle functions to zero. It also scales functions on requests, see package
+// autoscale.
 //
 //	activator.go    the Reconciler
 //	scaledown.go    the steps of a scale-down

@@ -2,9 +2,8 @@
 // to and, with the setting watchSecrets, the Secrets that their environment refers to. A change of
 // their values triggers a rollout.
 //
-// It has its own metadata cache: the manager's cache has one selector for each kind and contains
-// only objects with the label of a Function. ConfigMaps with the sources of Functions are not
-// watched: there is one for each revision.
+// It has its own metadata cache, because that of the manager contains only objects with the label of
+// a Function. It does not contain the ConfigMaps with the sources of Functions, which never change.
 package references
 
 import (

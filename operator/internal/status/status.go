@@ -2,7 +2,7 @@
 // cluster to a FunctionStatus. It does not read from or write to the cluster.
 //
 // The conditions SourceValid, Built and Available are observed. Ready is derived from them, and
-// Reconciling and Stalled, which kstatus, Argo CD and Flux read, are derived from Ready.
+// Reconciling and Stalled, which kstatus and Flux read, are derived from Ready.
 // Reconciling is also True while a ready Function changes its number of replicas, unless it falls
 // asleep or wakes.
 package status

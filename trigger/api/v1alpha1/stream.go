@@ -120,7 +120,7 @@ type StreamSpec struct {
 	// takes 1.5 to 3 minutes with the delays between the attempts. Range: 1 to 1000.
 	//
 	// An attempt is not counted if the request does not reach the function, because there is no
-	// connection or the concurrency limit of the function is reached. If the function rejects an
+	// connection, the function cannot be woken, or its concurrency limit is reached. If the function rejects an
 	// event, with any status except 2xx, 404, 408, 409, 429 and 5xx, the remaining attempts are
 	// skipped, and deadLetter or onExhausted applies.
 	// +optional
