@@ -4,7 +4,7 @@
 # TestNeighbour and the name: TestNeighbourMetricsServer for metrics-server. They read these
 # variables:
 #
-#   IMAGE_PROGRAM  the image of each tool in go.mod, such as IMAGE_METRICS_SERVER
+#   IMAGE_PROGRAM  the image of each tool in go.mod, such as IMAGE_KUBE_ROUTER
 #   MANIFESTS      the directory with the source of the first tool's module
 #   VERSION        the version of that module
 #   ROW            a file: the tests write what they have seen there

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"context"
 	"errors"
-	"fmt"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -26,22 +28,6 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Write([]byte("done"))
 }
-`
-
-// metricsServer installs metrics-server. It verifies the certificates of the kubelets, which are
-// of the CA of the cluster.
-const metricsServer = `
-resources: [manifests/base]
-images:
-  - name: gcr.io/k8s-staging-metrics-server/metrics-server
-    newName: %s
-    digest: %s
-patches:
-  - target: {kind: Deployment, name: metrics-server}
-    patch: |
-      - op: add
-        path: /spec/template/spec/containers/0/args/-
-        value: --kubelet-certificate-authority=/var/run/secrets/kubernetes.io/serviceaccount/ca.crt
 `
 
 // The number of replicas follows the load as measured by metrics-server, from one to three and
@@ -127,20 +113,15 @@ func (ns *namespace) upAndDown(fn *v1beta1.Function) {
 	stop()
 }
 
-// serveMetrics runs metrics-server until the test ends. While a registered API is unavailable,
-// namespaces cannot be deleted, so it is unregistered first.
+// serveMetrics runs metrics-server until the test ends.
 func serveMetrics(t *testing.T) {
 	t.Helper()
-	name, digest := splitImage(t, neighbourImage(t, "IMAGE_METRICS_SERVER"))
-	dir := kustomized(t, "manifests", fmt.Sprintf(metricsServer, name, digest))
-	t.Cleanup(func() {
-		kubectlOK(t, "delete", "apiservice/v1beta1.metrics.k8s.io", "--ignore-not-found")
-		kubectlOK(t, "delete", "--ignore-not-found", "-k", dir)
-	})
-	kubectlOK(t, "apply", "--server-side", "-k", dir)
-	kubectlOK(t, "-n", "kube-system", "rollout", "status", "deployment/metrics-server", "--timeout="+patience.String())
-	kubectlOK(t, "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout="+patience.String())
-	if t.Failed() {
-		t.FailNow()
+	run := func(verb string) {
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(repo, "tools", "metrics-server.sh"), verb)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
+	t.Cleanup(func() { run("delete") })
+	run("apply")
 }
