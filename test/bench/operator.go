@@ -249,24 +249,27 @@ func (f *fleet) measure(sum *cost, do func() error) error {
 
 // processors returns the processor time of the servers, the operator and this process so far. A
 // process that is not running counts as zero.
-func (f *fleet) processors() time.Duration {
-	const tick = 10 * time.Millisecond // of the kernel's figures
-	var ticks time.Duration
+func (f *fleet) processors() (sum time.Duration) {
 	for _, pid := range []int{f.plane.Etcd.PID(), f.plane.APIServer.PID(), f.operator.PID(), os.Getpid()} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue
-		}
-		_, after, _ := strings.Cut(string(text), ") ")
-		for _, field := range strings.Fields(after)[11:13] {
-			n, err := strconv.Atoi(field)
-			if err != nil {
-				continue
-			}
-			ticks += time.Duration(n)
+		sum += processorTime(pid)
+	}
+	return sum
+}
+
+// processorTime returns the processor time of a process so far, or 0 if it is not running.
+func processorTime(pid int) (sum time.Duration) {
+	const tick = 10 * time.Millisecond // of the kernel's figures
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	for _, field := range strings.Fields(after)[11:13] {
+		if n, err := strconv.Atoi(field); err == nil {
+			sum += time.Duration(n) * tick
 		}
 	}
-	return ticks * tick
+	return sum
 }
 
 // written waits until the operator has created a number of objects of each resource. It reads

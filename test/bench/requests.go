@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,13 +55,18 @@ var stages = []stage{{5, 20 * time.Second, 1}, {50, 40 * time.Second, 1}, {200, 
 // measureRequests measures functions that scale on requests: how long a rising load takes to get the
 // right number of replicas, how often that number changes at a constant load, and how many requests
 // are lost. Requests are sent at their times, however long earlier ones take. A function that scales
-// on cpu receives the same load; its row is only meaningful if the cluster has a metrics server.
+// on cpu by metrics-server receives the same load.
 func measureRequests(ctx context.Context, s *session) error {
+	s.step(ctx, "requests: 1000 functions", []string{"requests.cpu_1000"}, s.scalingCPU)
 	b, err := connect(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer b.cleanUp()
+	if err := s.metricsServer(ctx, "apply"); err != nil {
+		return err
+	}
+	defer s.metricsServer(context.WithoutCancel(ctx), "delete") //nolint:errcheck // it does not disturb other groups
 	err = b.deployCaller(ctx)
 	for name, scaling := range map[string]*v1beta1.Scaling{
 		byRequests: {Max: new(int32(10)), Requests: new(int32(target))},
@@ -65,13 +74,31 @@ func measureRequests(ctx context.Context, s *session) error {
 	} {
 		err = errors.Join(err, b.deployWaiting(ctx, name, scaling, 0))
 	}
+	if err == nil {
+		err = until(ctx, "the HorizontalPodAutoscaler reads the CPU usage", func() (bool, error) {
+			var h autoscalingv2.HorizontalPodAutoscaler
+			err := b.client.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: byCPU}, &h)
+			read := slices.ContainsFunc(h.Status.CurrentMetrics, func(m autoscalingv2.MetricStatus) bool {
+				return m.Resource != nil && m.Resource.Current.AverageValue != nil
+			})
+			return read, client.IgnoreNotFound(err)
+		})
+	}
 	if err != nil {
 		return err
 	}
-	s.step(ctx, "requests: steps", []string{"requests.steps_lost", "requests.right_after", "requests.p99_after"}, b.steps)
+	s.step(ctx, "requests: steps", []string{"requests.steps_lost", "requests.right_after", "requests.p99_after", "requests.cpu_replicas"}, b.steps)
 	s.step(ctx, "requests: constant load", []string{"requests.constant_lost", "requests.changes"}, b.constantLoad)
 	s.step(ctx, "requests: a burst to a sleeping function", []string{"requests.burst500_lost"}, b.burstOfRequests)
 	return nil
+}
+
+// metricsServer installs or removes metrics-server, unless the cluster has another one.
+func (s *session) metricsServer(ctx context.Context, verb string) error {
+	s.progress.say("metrics-server: %s", verb)
+	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "tools", "metrics-server.sh"), verb)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
 }
 
 func (b *bench) deployWaiting(ctx context.Context, name string, scaling *v1beta1.Scaling, concurrency int32) error {
@@ -156,6 +183,8 @@ func (b *bench) steps(ctx context.Context) error {
 	}
 	b.results.add("requests.right_after", (found[byRequests][right].after - step).Seconds(), "s", 1)
 	b.results.add("requests.p99_after", settled(requests, outcome.Took, step, func(r caller.Request) bool { return r.URL == requests[0].URL }).Seconds(), "s", 1)
+	most := slices.MaxFunc(found[byCPU], func(a, b size) int { return int(a.n - b.n) })
+	b.results.add("requests.cpu_replicas", float64(most.n), "replicas", 1)
 	return writePlot(b.session.plot, found, from)
 }
 
