@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -92,4 +93,28 @@ func TestBurstToSleepingFunction(t *testing.T) {
 	fn = ns.becomes(fn, "scaled to the maximum", func(fn *v1beta1.Function) bool { return fn.Status.ReadyReplicas == 4 })
 	all.Wait()
 	ns.asleep(fn)
+}
+
+// A function that sleeps has the replicas of a window from its beginning to its end, without a
+// request. Then it sleeps again.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.asleep(ns.ready(ns.apply(function("hours", waiting, sleeping, func(spec *v1beta1.FunctionSpec) {
+		spec.Scaling.Max, spec.Scaling.Requests = new(int32(2)), new(int32(5))
+	}))))
+	begin := time.Now().UTC().Add(time.Minute + 15*time.Second).Truncate(time.Minute)
+	fn = ns.change(fn, func(spec *v1beta1.FunctionSpec) {
+		spec.Scaling.Windows = []v1beta1.Window{{
+			Schedule: fmt.Sprintf("%d %d * * *", begin.Minute(), begin.Hour()), Duration: metav1.Duration{Duration: time.Minute}, Min: 2,
+		}}
+	})
+	fn = ns.becomes(fn, "of two replicas", has(2))
+	if early := time.Until(begin); early > 0 {
+		t.Errorf("it has two replicas %s before the window", early)
+	}
+	ns.asleep(fn)
+	if early := time.Until(begin.Add(time.Minute)); early > 0 {
+		t.Errorf("it sleeps %s before the end of the window", early)
+	}
 }
