@@ -132,16 +132,19 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 // test.
 func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog) {
 	t.Helper()
-	run := func(s settings.Settings, log *writeLog) {
-		stopOperator()
-		stop, err := startOperator(s, log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stopOperator = stop
+	restartOperator(t, s, log)
+	t.Cleanup(func() { restartOperator(t, configured, writes) })
+}
+
+// restartOperator starts an operator after the end of the previous one.
+func restartOperator(t *testing.T, s settings.Settings, log *writeLog) {
+	t.Helper()
+	stopOperator()
+	stop, err := startOperator(s, log)
+	if err != nil {
+		t.Fatal(err)
 	}
-	run(s, log)
-	t.Cleanup(func() { run(configured, writes) })
+	stopOperator = stop
 }
 
 // writeLog records the requests of the operator: reads with their path, others with method and

@@ -223,19 +223,22 @@ func TestWindow(t *testing.T) {
 	await(t, fn, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return s.Annotations[v1beta1.SleepAfterAnnotation] != "" })
 }
 
-// A Function is reconciled again when its window begins or ends.
+// A Function is reconciled again when its window begins or ends. The operator is stopped, because a
+// Function must not be reconciled by two goroutines at the same time.
 func TestWindowChanges(t *testing.T) {
 	fn := create(t, "scheduled", scaling(1, 5))
 	serve(t, fn)
+	stopOperator()
+	t.Cleanup(func() { restartOperator(t, configured, writes) })
 	change := time.Now().UTC().Truncate(time.Minute).Add(time.Hour)
 	for what, begin := range map[string]time.Time{"requeued for the begin": change, "requeued for the end": change.Add(-2 * time.Hour)} {
-		now := get(t, fn)
-		now.Spec.Scaling.Windows = []v1beta1.Window{{
-			Schedule: fmt.Sprintf("%d %d * * *", begin.Minute(), begin.Hour()), Duration: metav1.Duration{Duration: 2 * time.Hour}, Min: 1,
-		}}
 		eventually(t, what, func() bool {
+			fn := get(t, fn)
+			fn.Spec.Scaling.Windows = []v1beta1.Window{{
+				Schedule: fmt.Sprintf("%d %d * * *", begin.Minute(), begin.Hour()), Duration: metav1.Duration{Duration: 2 * time.Hour}, Min: 1,
+			}}
 			earliest := time.Now()
-			result, err := reconciler.Reconcile(t.Context(), now.DeepCopy())
+			result, err := reconciler.Reconcile(t.Context(), fn)
 			latest := time.Now()
 			return err == nil && result.Priority != nil && *result.Priority == handler.LowPriority &&
 				!earliest.Add(result.RequeueAfter).After(change) && !latest.Add(result.RequeueAfter).Before(change)
