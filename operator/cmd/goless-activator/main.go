@@ -9,6 +9,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -74,6 +76,7 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
+	log.SetOutput(io.Discard) // net/http writes what pods send to it
 
 	cfg.settle = settle(file)
 	err := cfg.complete(namespaces)

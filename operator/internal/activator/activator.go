@@ -223,6 +223,7 @@ func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration
 		return 0, err
 	}
 	o := r.observe(rt, found)
+	rt.annotations = r.annotations(rt, o)
 	if o.Routed {
 		return r.stopRouting(ctx, rt, o)
 	}

@@ -411,6 +411,20 @@ func TestScalesOnlyFromZero(t *testing.T) {
 // If no pod can be created, requests receive 503, and the failure is reported.
 func TestWakeFailure(t *testing.T) {
 	t.Parallel()
+	for name, change := range map[string]string{
+		"Sleeps":      `{"spec":{"ipFamilyPolicy":"RequireDualStack"}}`,
+		"WindowBegan": fmt.Sprintf(`{"metadata":{"annotations":{%q:null}},"spec":{"ipFamilyPolicy":"RequireDualStack"}}`, v1beta1.SleepAfterAnnotation),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failToWake(t, change)
+		})
+	}
+}
+
+// failToWake lets a function fail to wake, and changes its Service afterwards.
+func failToWake(t *testing.T, change string) {
+	t.Helper()
 	f := newFunction(t, 0, "1h")
 	eventually(t, "slice lists the activator", f.routed)
 	answered := f.hold()
@@ -431,14 +445,19 @@ func TestWakeFailure(t *testing.T) {
 	}
 
 	// The annotation stays until a pod is ready, even if the slices change.
-	why := func(s *discoveryv1.EndpointSlice) string { return s.Annotations[v1beta1.WakeFailedAnnotation] }
+	why := func(s *discoveryv1.EndpointSlice) string {
+		if s == nil {
+			return ""
+		}
+		return s.Annotations[v1beta1.WakeFailedAnnotation]
+	}
 	if got := why(f.slice()); !strings.Contains(got, "quota") {
 		t.Errorf("wake-failed annotation of the slice: %q", got)
 	}
-	f.patchService(`{"spec":{"ipFamilyPolicy":"RequireDualStack"}}`)
+	f.patchService(change)
 	eventually(t, "IPv6 slice has the same annotation", func() bool {
 		s := f.sliceOf("greeting-activator-ipv6")
-		return s != nil && why(s) == why(f.slice())
+		return strings.Contains(why(s), "quota") && why(s) == why(f.slice())
 	})
 	f.busy.Store(true)
 	f.run("first", time.Now().Add(-time.Minute))

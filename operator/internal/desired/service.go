@@ -27,9 +27,11 @@ func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 			WithPorts(requests, servicePort(portMetrics, v1beta1.AdminPort)))
 	if fn.MaySleep() {
 		service.WithAnnotations(map[string]string{v1beta1.SleepAfterAnnotation: fn.SleepAfter().String()})
-		if timeout := fn.RequestTimeout(); timeout > 0 {
-			service.WithAnnotations(map[string]string{v1beta1.TimeoutAnnotation: timeout.String()})
-		}
+	}
+	// In a window, the function may still be waking, and then the activator forwards its requests.
+	mayWake := fn.MaySleep() || fn.Spec.Scaling != nil && len(fn.Spec.Scaling.Windows) > 0
+	if timeout := fn.RequestTimeout(); mayWake && timeout > 0 {
+		service.WithAnnotations(map[string]string{v1beta1.TimeoutAnnotation: timeout.String()})
 	}
 	if fn.ScalesOnRequests() {
 		least, most := fn.Bounds()

@@ -26,3 +26,22 @@ func TestAppProtocol(t *testing.T) {
 		}
 	}
 }
+
+// The activator knows the timeout of requests if it may forward them: to a function that sleeps, or
+// that a window is waking.
+func TestTimeoutOfRequests(t *testing.T) {
+	window := []v1beta1.Window{{Schedule: "0 8 * * *", Min: 1}}
+	for name, test := range map[string]struct {
+		scaling *v1beta1.Scaling
+		want    string
+	}{
+		"Awake":  {nil, ""},
+		"Sleeps": {&v1beta1.Scaling{Min: new(int32(0))}, "1m0s"},
+		"Window": {&v1beta1.Scaling{Min: new(int32(1)), Windows: window}, "1m0s"},
+	} {
+		service := desired.Service(&v1beta1.Function{Spec: v1beta1.FunctionSpec{Scaling: test.scaling}})
+		if got := service.Annotations[v1beta1.TimeoutAnnotation]; got != test.want {
+			t.Errorf("%s: the timeout is %q, want %q", name, got, test.want)
+		}
+	}
+}

@@ -20,10 +20,10 @@ func limitErrors(fn *v1beta1.Function, s settings.Settings) (errs field.ErrorLis
 	switch ceiling := desired.MaxReplicas(s); {
 	case least > ceiling && fn.Spec.Scaling == nil:
 		errs = append(errs, field.Invalid(spec.Child("replicas"), least, atMost(ceiling)))
+	case most > ceiling && fn.Spec.Scaling.Max != nil: // min may be that of a window
+		errs = append(errs, field.Invalid(spec.Child("scaling", "max"), most, atMost(ceiling)))
 	case least > ceiling:
 		errs = append(errs, field.Invalid(spec.Child("scaling", "min"), least, atMost(ceiling)))
-	case most > ceiling:
-		errs = append(errs, field.Invalid(spec.Child("scaling", "max"), most, atMost(ceiling)))
 	}
 	errs = append(errs, ceilingErrors(spec.Child("resources"), fn.Spec.Resources, desired.FunctionCeiling(s))...)
 	errs = append(errs, scratchErrors(spec.Child("scratch", "size"), fn, s)...)

@@ -55,6 +55,7 @@ func TestFunction(t *testing.T) {
 		"Sleeps":       {change: scaling(v1beta1.Scaling{Min: new(int32(0))})},
 		"ScalesToMany": {change: scaling(v1beta1.Scaling{Max: new(int32(6))}), excess: []string{"spec.scaling.max: Invalid value: 6: this cluster allows at most 5"}},
 		"KeepsMany":    {change: scaling(v1beta1.Scaling{Min: new(int32(6))}), excess: []string{"spec.scaling.min: Invalid value: 6: this cluster allows at most 5"}},
+		"MinOfWindow":  {change: scaling(v1beta1.Scaling{Min: new(int32(6)), Max: new(int32(7))}), excess: []string{"spec.scaling.max: Invalid value: 7: this cluster allows at most 5"}},
 		"Many":         {change: func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(6)) }, excess: []string{"spec.replicas: Invalid value: 6: this cluster allows at most 5"}},
 		"Much": {
 			change: func(fn *v1beta1.Function) {

@@ -61,8 +61,10 @@ func Errors(path *field.Path, fn *v1beta1.Function) (errs field.ErrorList) {
 	for i, w := range fn.Spec.Scaling.Windows {
 		if _, err := location(w); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i).Child("timeZone"), w.TimeZone, err.Error()))
-		} else if _, err := parse(w); err != nil {
+		} else if schedule, err := parse(w); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i).Child("schedule"), w.Schedule, err.Error()))
+		} else if schedule.Next(time.Now()).IsZero() {
+			errs = append(errs, field.Invalid(path.Index(i).Child("schedule"), w.Schedule, "must contain a date that exists"))
 		}
 	}
 	return errs

@@ -66,12 +66,13 @@ func TestApply(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	fn := function(0, window("0 8 * * 1-5", "Europe/Berlin", time.Hour, 1), window("0 25 * * *", "", time.Hour, 1), window("@daily", "Mars", time.Hour, 1), window("@every 1h", "", time.Hour, 1))
+	fn := function(0, window("0 8 * * 1-5", "Europe/Berlin", time.Hour, 1), window("0 25 * * *", "", time.Hour, 1), window("@daily", "Mars", time.Hour, 1), window("@every 1h", "", time.Hour, 1), window("0 8 31 6 *", "", time.Hour, 1))
 	got := Errors(field.NewPath("spec", "scaling", "windows"), fn).ToAggregate().Error()
 	for _, want := range []string{
 		`spec.scaling.windows[1].schedule: Invalid value: "0 25 * * *": end of range (25) above maximum (23)`,
 		`spec.scaling.windows[2].timeZone: Invalid value: "Mars": must be the name of a time zone`,
 		`spec.scaling.windows[3].schedule: Invalid value: "@every 1h": must contain times`,
+		`spec.scaling.windows[4].schedule: Invalid value: "0 8 31 6 *": must contain a date that exists`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s in it", got, want)

@@ -128,7 +128,8 @@ func (s *Scaler) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	f.evaluated = time.Now()
-	err = s.evaluate(ctx, b, f, found)
+	decided, err := s.evaluate(ctx, b, f, found)
+	pause := interval
 	switch {
 	case apierrors.IsConflict(err): // the Deployment has changed
 		f.read = time.Time{}
@@ -138,11 +139,12 @@ func (s *Scaler) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		if f.failures > toleratedFailures {
 			s.setProblem(ctx, b.Service, f, err.Error())
 		}
-	default:
+		pause = min(interval<<min(f.failures, 10), maxInterval)
+	case decided:
 		f.failures = 0
 	}
 	// Slow pods must not occupy a worker most of the time.
-	f.pause = max(min(interval<<min(f.failures, 10), maxInterval), 4*time.Since(f.evaluated))
+	f.pause = max(pause, 4*time.Since(f.evaluated))
 	return reconcile.Result{RequeueAfter: f.pause}, nil
 }
 
@@ -184,24 +186,31 @@ func (s *Scaler) setProblem(ctx context.Context, service types.NamespacedName, f
 }
 
 func (s *Scaler) notify(ctx context.Context, service types.NamespacedName) {
+	changed := event.TypedGenericEvent[types.NamespacedName]{Object: service}
 	select {
-	case s.Changed <- event.TypedGenericEvent[types.NamespacedName]{Object: service}:
+	case s.Changed <- changed: // also if ctx has ended
+		return
+	default:
+	}
+	select {
+	case s.Changed <- changed:
 	case <-ctx.Done():
 	}
 }
 
-// evaluate polls the pods of a function, and scales its Deployment if that is required.
-func (s *Scaler) evaluate(ctx context.Context, b backend.Backend, f *function, found []backend.Pod) error {
+// evaluate polls the pods of a function, and scales its Deployment if that is required. It returns
+// false if the load is unknown. That is also so for the first poll after a long pause.
+func (s *Scaler) evaluate(ctx context.Context, b backend.Backend, f *function, found []backend.Pod) (decided bool, err error) {
 	ready := slices.DeleteFunc(slices.Clone(found), func(p backend.Pod) bool { return !p.Ready })
 	if len(ready) == 0 {
 		s.metrics.forget(f.name)
-		return nil // no pod receives requests
+		return false, nil // no pod receives requests
 	}
 	polling, cancel := context.WithTimeout(ctx, pollTimeout)
 	load, cause := f.histories.poll(polling, ready)
 	cancel()
 	if load.Polled == 0 {
-		return nil // the averages are known from the second poll on
+		return false, nil // the averages are known from the second poll on
 	}
 	if load.Unknown() {
 		if load.Fresh {
@@ -211,14 +220,14 @@ func (s *Scaler) evaluate(ctx context.Context, b backend.Backend, f *function, f
 		if f.failedPolls > toleratedFailures {
 			s.setProblem(ctx, b.Service, f, "the activator cannot read the requests of most pods: "+cause.Error())
 		}
-		return nil
+		return false, nil
 	}
 	f.failedPolls = 0
 	if err := s.scale(ctx, b, f, load, len(found)); err != nil {
-		return err
+		return false, err
 	}
 	s.setProblem(ctx, b.Service, f, "")
-	return nil
+	return true, nil
 }
 
 // scale decides about the number of replicas, and sets it. It reads the current number from the API

@@ -176,6 +176,26 @@ func TestScaleFails(t *testing.T) {
 	})
 }
 
+// At the first poll after a long pause, the load is unknown. That does not end a series of failures.
+func TestScaleFailsAfterPauses(t *testing.T) {
+	inBubble(t, 1, func(s *scalerTest) {
+		s.failure = errors.New("not at night")
+		for _, want := range []time.Duration{4 * time.Second, 8 * time.Second, 16 * time.Second} {
+			s.report(20, nil)
+			if pause := s.evaluate(); pause != want {
+				t.Errorf("a pause of %s, want %s", pause, want)
+			}
+			time.Sleep(want)
+			s.scaler.functions[name].histories[uid(0)].measured = false
+			if pause := s.evaluate(); pause != interval {
+				t.Errorf("a pause of %s while the load is unknown", pause)
+			}
+			time.Sleep(interval)
+		}
+		s.expectProblem("scaling the Deployment to 2: not at night", 1)
+	})
+}
+
 // A conflict is not a failure. The Deployment is read again, and a scale-down does not wait for
 // another five minutes.
 func TestScaleConflicts(t *testing.T) {

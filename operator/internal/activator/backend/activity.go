@@ -55,7 +55,9 @@ var adminClient = &http.Client{
 // loadClient queries the same pods every few seconds, and so it keeps its connections.
 var loadClient = &http.Client{
 	Transport: &http.Transport{
-		MaxResponseHeaderBytes: maxResponse, MaxIdleConns: 8192, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, IdleConnTimeout: 10 * time.Second,
+		MaxResponseHeaderBytes: maxResponse, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, IdleConnTimeout: 10 * time.Second,
+		// Idle connections use about 16 MiB. The budgets of the proxy do not include them.
+		MaxIdleConns: 2048, ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 9,
 	},
 	CheckRedirect: adminClient.CheckRedirect,
 	Timeout:       adminClient.Timeout,

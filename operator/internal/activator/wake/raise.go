@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"goless.io/operator/internal/activator/backend"
@@ -47,7 +48,9 @@ func (r *raiser) raise(requests, pods int) {
 		ctx, cancel := context.WithTimeout(context.Background(), raiseTimeout)
 		defer cancel()
 		if err := r.scale(ctx, b, required); err != nil {
-			r.reached.Store(required) // only a higher number is tried again
+			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+				r.reached.Store(required) // only a higher number is tried again
+			}
 			ctrl.Log.V(1).Info("cannot add replicas for waiting requests", "function", b.Function.String(), "reason", err.Error())
 		}
 	}()

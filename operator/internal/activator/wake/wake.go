@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -221,7 +222,8 @@ func (w *Waker) updateGate(b backend.Backend, g *gate) {
 		if requests == 0 {
 			return
 		}
-		r.raise(requests, len(found))
+		starting := slices.DeleteFunc(found, func(p backend.Pod) bool { return p.Terminating })
+		r.raise(requests, len(starting))
 	}
 }
 
