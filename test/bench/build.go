@@ -28,6 +28,7 @@ func measureBuild(ctx context.Context, s *session) error {
 	s.step(ctx, "reload", []string{"run.reload"}, func(ctx context.Context) error { return measureReload(ctx, b) })
 	s.progress.begin("build")
 	floor, noFloor := newFloor(ctx, b)
+	plain, noPlain := newGoBuild(ctx, b)
 	service, noService := newService(ctx, b)
 	if noService == nil {
 		defer service.stop()
@@ -37,13 +38,14 @@ func measureBuild(ctx context.Context, s *session) error {
 		"build.warm":               b.hello,
 		"build.floor":              unless(noFloor, floor.sample),
 		"build.dependencies":       b.dependencies,
+		"build.dependencies_go":    unless(noPlain, plain.sample),
 		"build.dependencies_first": unless(noService, service.first),
 		"build.dependencies_again": unless(noService, service.again),
 	}) {
 		s.results.add(name, median(samples), "s", len(samples))
 	}
 	s.results.ratio("build.warm", "build.floor")
-	s.results.ratio("build.dependencies_again", "build.warm")
+	s.results.ratio("build.dependencies_again", "build.dependencies_go")
 	if b.builds > 0 {
 		s.results.add("build.heap", b.heap, "MiB", b.builds)
 		s.results.add("build.memory", b.memory, "MiB", b.builds)

@@ -73,3 +73,56 @@ func (f *floor) sample(ctx context.Context) (float64, error) {
 	}
 	return time.Since(started).Seconds(), nil
 }
+
+// A goBuild builds the program of a function with five modules with the go command, as on a
+// developer's machine: the caches are warm, and only the handler has changed.
+type goBuild struct {
+	*builds
+	command []string
+	dir     string
+	environ []string
+	changes int
+}
+
+func newGoBuild(ctx context.Context, b *builds) (*goBuild, error) {
+	archive, err := b.archive("")
+	if err != nil {
+		return nil, err
+	}
+	file, root := filepath.Join(b.scratch, "gobuild.txtar"), filepath.Join(b.kodata(), "go")
+	g := &goBuild{builds: b, dir: filepath.Join(b.scratch, "gobuild"), command: []string{
+		filepath.Join(root, "bin", "go"), "build", "-o", filepath.Join(b.scratch, "gobuild.bin"), "-trimpath", "-buildvcs=false",
+		"-mod=readonly", "-gcflags=all=-dwarf=false", "-ldflags=-s -w -buildid=", ".",
+	}}
+	if err := os.WriteFile(file, archive, 0o644); err != nil {
+		return nil, err
+	}
+	generate := exec.CommandContext(ctx, b.command, "generate", file, g.dir)
+	if out, err := generate.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("generating a program: %w\n%s", err, out)
+	}
+	// The first build downloads the modules that the runtime requires.
+	g.environ = append(os.Environ(), "GOROOT="+root, "GOCACHE="+filepath.Join(b.scratch, "gobuild-cache"), "CGO_ENABLED=0", "GOENV=off", "GOFLAGS=", "GOTOOLCHAIN=local", "GOWORK=off")
+	_, err = g.sample(ctx)
+	return g, err
+}
+
+// sample returns the duration of a build in seconds, after a change of the handler.
+func (g *goBuild) sample(ctx context.Context) (float64, error) {
+	file := filepath.Join(g.dir, "handler", "handler.go")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	g.changes++
+	if err := os.WriteFile(file, fmt.Appendf(text, "\n// Change %d.\n", g.changes), 0o644); err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, g.command[0], g.command[1:]...)
+	cmd.Dir, cmd.Env = g.dir, g.environ
+	started := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("building a program with modules: %w\n%s", err, out)
+	}
+	return time.Since(started).Seconds(), nil
+}
