@@ -41,6 +41,7 @@ var notRun = map[string]string{
 	"docs/how-to/cli.md":          "test/cli runs the commands, which wait, serve and follow",
 	"docs/how-to/install.md":      "other tests need the Goless that is installed; test/install installs by Helm and by deploy/",
 	"docs/how-to/operate.md":      "kubectl port-forward runs until it is stopped",
+	"docs/how-to/streams.md":      "the cluster of the tests has no KEDA",
 	"docs/how-to/uninstall.md":    "other tests need Goless; test/install uninstalls it",
 	"docs/troubleshooting.md":     "they are for functions that are broken in many ways",
 	"test/cluster/README.md":      "make cluster-up and make cluster-down run them",
