@@ -37,9 +37,6 @@ var (
 	account client.Client // client of the activator's service account
 	acting  *rest.Config  // config of that account
 	replica *activator.Reconciler
-
-	// failedWakes receives each failed wake-up.
-	failedWakes = make(chan backend.Backend, 100)
 )
 
 const system = "goless-system"
@@ -95,7 +92,6 @@ func start(ctx context.Context, config *rest.Config) error {
 		Activators: func() int { return replica.Activators() },
 		OnFailure: func(t backend.Backend, err error) {
 			must(replica.ReportFailedWake(ctx, t, err))
-			failedWakes <- t
 		},
 	}
 	server := proxy.New(proxy.Options{

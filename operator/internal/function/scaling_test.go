@@ -226,7 +226,12 @@ func TestWindow(t *testing.T) {
 // A Function is reconciled again when its window begins or ends. The operator is stopped, because a
 // Function must not be reconciled by two goroutines at the same time.
 func TestWindowChanges(t *testing.T) {
-	fn := create(t, "scheduled", scaling(1, 5))
+	// With any window, the Service has all its annotations. Nothing of them is written below, where
+	// the cache is not updated.
+	fn := create(t, "scheduled", func(fn *v1beta1.Function) {
+		scaling(1, 5)(fn)
+		fn.Spec.Scaling.Windows = []v1beta1.Window{{Schedule: "0 0 1 1 *", Duration: metav1.Duration{Duration: time.Minute}, Min: 1}}
+	})
 	serve(t, fn)
 	stopOperator()
 	t.Cleanup(func() { restartOperator(t, configured, writes) })
