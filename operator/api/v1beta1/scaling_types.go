@@ -15,8 +15,8 @@ const FunctionLabel = "goless.io/function"
 // time after which the function sleeps, as a Go duration such as 5m0s.
 const SleepAfterAnnotation = "goless.io/sleep-after"
 
-// TimeoutAnnotation is set on the Service of a function that may sleep and has a timeout. Its value
-// is the timeout, as a Go duration such as 1m0s.
+// TimeoutAnnotation is set on the Service of a function that has a timeout, and may sleep or has
+// windows. Its value is the timeout, as a Go duration such as 1m0s.
 const TimeoutAnnotation = "goless.io/timeout"
 
 // ScalingAnnotation is set on the Service of a function whose number of replicas follows its

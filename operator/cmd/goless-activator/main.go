@@ -185,6 +185,7 @@ func serveAdmin(address string, handler http.Handler, failed chan<- error) (*htt
 		return nil, err
 	}
 	server := &http.Server{Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	server.ErrorLog = log.New(os.Stderr, "", 0) // the default logger discards what pods could write
 	go func() { failed <- server.Serve(connlimit.Listen(l, maxAdminConns)) }()
 	return server, nil
 }

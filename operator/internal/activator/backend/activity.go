@@ -56,8 +56,8 @@ var adminClient = &http.Client{
 var loadClient = &http.Client{
 	Transport: &http.Transport{
 		MaxResponseHeaderBytes: maxResponse, MaxIdleConnsPerHost: 1, MaxConnsPerHost: 2, IdleConnTimeout: 10 * time.Second,
-		// Idle connections use about 16 MiB. The budgets of the proxy do not include them.
-		MaxIdleConns: 2048, ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 9,
+		// Idle connections use about 32 MiB at most. The budgets of the proxy do not include them.
+		MaxIdleConns: 4096, ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 9,
 	},
 	CheckRedirect: adminClient.CheckRedirect,
 	Timeout:       adminClient.Timeout,

@@ -88,8 +88,8 @@ func FromService(s *corev1.Service) (Backend, bool) {
 		!strings.HasPrefix(owner.APIVersion, v1beta1.GroupVersion.Group+"/") || owner.Name != s.Labels[v1beta1.FunctionLabel] {
 		return Backend{}, false
 	}
-	// The operator omits the annotations if the function must not sleep, or requests have no
-	// timeout. Then the values are 0.
+	// The operator omits the annotations if the function must not sleep and has no windows, or
+	// requests have no timeout. Then the values are 0.
 	sleepAfter, _ := time.ParseDuration(s.Annotations[v1beta1.SleepAfterAnnotation])
 	timeout, _ := time.ParseDuration(s.Annotations[v1beta1.TimeoutAnnotation])
 	var protocol *string

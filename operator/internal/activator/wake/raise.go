@@ -48,7 +48,7 @@ func (r *raiser) raise(requests, pods int) {
 		ctx, cancel := context.WithTimeout(context.Background(), raiseTimeout)
 		defer cancel()
 		if err := r.scale(ctx, b, required); err != nil {
-			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			if !apierrors.IsConflict(err) {
 				r.reached.Store(required) // only a higher number is tried again
 			}
 			ctrl.Log.V(1).Info("cannot add replicas for waiting requests", "function", b.Function.String(), "reason", err.Error())

@@ -43,7 +43,7 @@ func TestReplicasFor(t *testing.T) {
 	}
 }
 
-// Replicas that a policy rejects are not tried again. After a conflict, they are.
+// After a conflict, the same number of replicas is tried again. After other failures, it is not.
 func TestRaise(t *testing.T) {
 	for name, test := range map[string]struct {
 		failure  error
