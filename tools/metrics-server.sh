@@ -7,29 +7,29 @@ set -euo pipefail
 cd "$(dirname "$0")/../test/neighbours/metrics-server"
 export GOWORK=off
 api=apiservice/v1beta1.metrics.k8s.io
-dir=$(realpath ../../../.cache)/metrics-server
+ours=goless.io/test=metrics-server
 
 if [ "$1" = delete ]; then
-  [ -e "$dir" ] || exit 0
   # While a registered API is unavailable, namespaces cannot be deleted, so it is the first.
-  kubectl delete "$api" --ignore-not-found
-  kubectl delete --ignore-not-found -k "$dir"
-  rm -rf "$dir"
+  kubectl delete apiservices -l "$ours"
+  kubectl delete clusterroles,clusterrolebindings -l "$ours"
+  kubectl -n kube-system delete deployments,services,serviceaccounts,rolebindings -l "$ours"
   exit
 fi
-if [ ! -e "$dir" ] && kubectl get "$api" >/dev/null 2>&1; then
-  echo "metrics-server.sh: the cluster has a metrics server" >&2
+if kubectl get "$api" >/dev/null 2>&1 && [ -z "$(kubectl get apiservices -l "$ours" -o name)" ]; then
+  echo "metrics-server.sh: the cluster has another metrics server" >&2
   exit
 fi
 printf '\n==> installing metrics-server (some minutes to build it the first time)\n' >&2
 tool=$(go list tool)
 image=$(ko build --preserve-import-paths "$tool")
-rm -rf "$dir"
-mkdir -p "$dir"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
 cp -r "$(go list -f '{{.Module.Dir}}' "$tool")/manifests" "$dir"
 chmod -R u+w "$dir"
 cat >"$dir/kustomization.yaml" <<END
 resources: [manifests/base]
+labels: [{pairs: {${ours/=/: }}}]
 images:
   - name: gcr.io/k8s-staging-metrics-server/metrics-server
     newName: ${image%@*}

@@ -63,10 +63,8 @@ func measureRequests(ctx context.Context, s *session) error {
 		return err
 	}
 	defer b.cleanUp()
-	if err := s.metricsServer(ctx, "apply"); err != nil {
-		return err
-	}
-	defer s.metricsServer(context.WithoutCancel(ctx), "delete") //nolint:errcheck // it does not disturb other groups
+	defer s.metricsServer(context.WithoutCancel(ctx), "delete") //nolint:errcheck // it hardly disturbs other groups
+	noMetrics := s.metricsServer(ctx, "apply")
 	err = b.deployCaller(ctx)
 	for name, scaling := range map[string]*v1beta1.Scaling{
 		byRequests: {Max: new(int32(10)), Requests: new(int32(target))},
@@ -74,8 +72,11 @@ func measureRequests(ctx context.Context, s *session) error {
 	} {
 		err = errors.Join(err, b.deployWaiting(ctx, name, scaling, 0))
 	}
-	if err == nil {
-		err = until(ctx, "the HorizontalPodAutoscaler reads the CPU usage", func() (bool, error) {
+	if err != nil {
+		return err
+	}
+	if noMetrics == nil {
+		noMetrics = until(ctx, "the HorizontalPodAutoscaler reads the CPU usage", func() (bool, error) {
 			var h autoscalingv2.HorizontalPodAutoscaler
 			err := b.client.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: byCPU}, &h)
 			read := slices.ContainsFunc(h.Status.CurrentMetrics, func(m autoscalingv2.MetricStatus) bool {
@@ -84,10 +85,11 @@ func measureRequests(ctx context.Context, s *session) error {
 			return read, client.IgnoreNotFound(err)
 		})
 	}
-	if err != nil {
-		return err
-	}
 	s.step(ctx, "requests: steps", []string{"requests.steps_lost", "requests.right_after", "requests.p99_after", "requests.cpu_replicas"}, b.steps)
+	if noMetrics != nil {
+		s.failures = append(s.failures, fmt.Errorf("requests: scaling on cpu: %w", noMetrics))
+		s.results.fail("requests.cpu_replicas", noMetrics)
+	}
 	s.step(ctx, "requests: constant load", []string{"requests.constant_lost", "requests.changes"}, b.constantLoad)
 	s.step(ctx, "requests: a burst to a sleeping function", []string{"requests.burst500_lost"}, b.burstOfRequests)
 	return nil

@@ -150,7 +150,8 @@ func (p *activePods) count() int {
 }
 
 // activity writes the activity of a pod. The requests in flight of a loaded one go from half of the
-// target to one and a half times the target and back in a minute, so that its function is scaled.
+// target to one and a half times the target and back in a minute. So the activator soon sets as many
+// replicas as the highest load requires, and keeps them.
 func (p *activePods) activity(n int) http.HandlerFunc {
 	const wave = 2 * math.Pi / 60 // per second
 	return func(w http.ResponseWriter, _ *http.Request) {
