@@ -15,8 +15,9 @@ import (
 // measured is the heading of a page below which the figures are.
 const measured = "\n## Measured\n"
 
-// writePage writes the figures of a file below the heading Measured of a page, with the date of
-// the measurement, the commit and the machine.
+// writePage writes the figures of a file below the heading Measured of a page, a section for each
+// group, with the date of the measurement, the commit and the machine. The sections of groups without
+// figures in the file stay.
 func writePage(page, file string) error {
 	var r results
 	if err := r.read(file); err != nil {
@@ -29,7 +30,7 @@ func writePage(page, file string) error {
 	if err != nil {
 		return err
 	}
-	before, _, found := strings.Cut(string(text), measured)
+	before, after, found := strings.Cut(string(text), measured)
 	if !found {
 		return fmt.Errorf("%s has no heading Measured", page)
 	}
@@ -41,36 +42,49 @@ func writePage(page, file string) error {
 	if err != nil {
 		return fmt.Errorf("asking for the commit: %w", err)
 	}
-	of := fmt.Sprintf("\nOn %s, of commit `%s`, on %s.\n", info.ModTime().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)), machine())
-	return os.WriteFile(page, []byte(before+measured+of+r.markdown()), 0o644)
-}
-
-// markdown returns a table for each group with figures. It lists what could not be measured
-// without the reason, which may contain names of this machine.
-func (r results) markdown() string {
-	var out strings.Builder
+	of := fmt.Sprintf("On %s, of commit `%s`, on %s.", info.ModTime().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)), machine())
+	out := before + measured
 	for _, g := range groups {
-		own := slices.DeleteFunc(slices.Clone(r), func(one result) bool {
-			first, _, _ := strings.Cut(one.Name, ".")
-			return first == "phase" || !slices.Contains(g.rows, first)
-		})
-		if len(own) == 0 {
+		if rows := r.rows(g); rows != "" {
+			out += section(g) + of + "\n" + rows
 			continue
 		}
-		slices.SortFunc(own, func(a, b result) int { return cmp.Compare(a.Name, b.Name) })
-		fmt.Fprintf(&out, "\n### The group %s\n\n| figure | Goless | beside | ratio | samples |\n|---|---|---|---|---|\n", g.name)
-		for _, one := range own {
-			switch {
-			case one.Error != "":
-				fmt.Fprintf(&out, "| `%s` | not measured | | | |\n", one.Name)
-			case one.Baseline == nil:
-				fmt.Fprintf(&out, "| `%s` | %g %s | | | %d |\n", one.Name, one.Value, one.Unit, one.N)
-			default:
-				fmt.Fprintf(&out, "| `%s` | %g %s | %g | %g | %d |\n", one.Name, one.Value, one.Unit, *one.Baseline, *one.Ratio, one.N)
-			}
+		if _, old, found := strings.Cut(after, section(g)); found {
+			old, _, _ = strings.Cut(old, sectionStart)
+			out += section(g) + old
 		}
 	}
-	return out.String()
+	return os.WriteFile(page, []byte(out), 0o644)
+}
+
+// sectionStart begins the section of a group.
+const sectionStart = "\n### The group "
+
+func section(g group) string { return sectionStart + g.name + "\n\n" }
+
+// rows returns a table with the figures of a group, or nothing if there are none. It lists what could
+// not be measured without the reason, which may contain names of this machine.
+func (r results) rows(g group) string {
+	own := slices.DeleteFunc(slices.Clone(r), func(one result) bool {
+		first, _, _ := strings.Cut(one.Name, ".")
+		return first == "phase" || !slices.Contains(g.rows, first)
+	})
+	if len(own) == 0 {
+		return ""
+	}
+	slices.SortFunc(own, func(a, b result) int { return cmp.Compare(a.Name, b.Name) })
+	out := "\n| figure | Goless | beside | ratio | samples |\n|---|---|---|---|---|\n"
+	for _, one := range own {
+		switch {
+		case one.Error != "":
+			out += fmt.Sprintf("| `%s` | not measured | | | |\n", one.Name)
+		case one.Baseline == nil:
+			out += fmt.Sprintf("| `%s` | %g %s | | | %d |\n", one.Name, one.Value, one.Unit, one.N)
+		default:
+			out += fmt.Sprintf("| `%s` | %g %s | %g | %g | %d |\n", one.Name, one.Value, one.Unit, *one.Baseline, *one.Ratio, one.N)
+		}
+	}
+	return out
 }
 
 // machine describes this machine, as far as Linux reports it.
