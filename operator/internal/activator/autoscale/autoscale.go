@@ -2,7 +2,7 @@
 // polls the pods for their requests in flight, and does not need a metrics server. Only the leader
 // of the activators does that.
 //
-//	autoscale.go  the Scaler, which evaluates each function every 2 seconds
+//	autoscale.go  the Scaler, which evaluates each function every 2 or 4 seconds
 //	load.go       polls the pods of a function for their load
 //	decide.go     decides the number of replicas, without access to the cluster
 //	history.go    the recent recommendations and changes, which bound a decision
@@ -30,6 +30,10 @@ import (
 const (
 	// interval is the time between two evaluations of a function.
 	interval = 2 * time.Second
+
+	// idleInterval is the interval of a function that has had no requests for the averaged time.
+	// Most functions are idle most of the time.
+	idleInterval = 2 * interval
 
 	// maxInterval is the maximum of the interval, which doubles with each consecutive failure to
 	// scale.
@@ -72,6 +76,7 @@ type function struct {
 	name        types.NamespacedName
 	evaluated   time.Time     // time of the last evaluation
 	pause       time.Duration // from then until the next one
+	idle        bool          // the last known load was 0
 	histories   histories
 	history     History
 	replicas    int32     // of the Deployment, as last read or written; 0 if unknown or none
@@ -142,6 +147,9 @@ func (s *Scaler) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		pause = min(interval<<min(f.failures, 10), maxInterval)
 	case decided:
 		f.failures = 0
+		if f.idle {
+			pause = idleInterval
+		}
 	}
 	// Slow pods must not occupy a worker most of the time.
 	f.pause = max(pause, 4*time.Since(f.evaluated))
@@ -223,6 +231,7 @@ func (s *Scaler) evaluate(ctx context.Context, b backend.Backend, f *function, f
 		return false, nil
 	}
 	f.failedPolls = 0
+	f.idle = load.Requests == 0 && load.Unresponsive == 0
 	if err := s.scale(ctx, b, f, load, len(found)); err != nil {
 		return false, err
 	}

@@ -196,6 +196,23 @@ func TestScaleFailsAfterPauses(t *testing.T) {
 	})
 }
 
+// Functions without requests are evaluated less often.
+func TestIdle(t *testing.T) {
+	inBubble(t, 1, func(s *scalerTest) {
+		for _, requests := range []float64{0, 0.1, 10, 0} {
+			s.report(requests, nil)
+			want := idleInterval
+			if requests > 0 {
+				want = interval
+			}
+			if pause := s.evaluate(); pause != want {
+				t.Errorf("a pause of %s with %g requests, want %s", pause, requests, want)
+			}
+			time.Sleep(want)
+		}
+	})
+}
+
 // A conflict is not a failure. The Deployment is read again, and a scale-down does not wait for
 // another five minutes.
 func TestScaleConflicts(t *testing.T) {
