@@ -43,18 +43,18 @@ func writePage(page, file string) error {
 		return fmt.Errorf("asking for the commit: %w", err)
 	}
 	of := fmt.Sprintf("On %s, of commit `%s`, on %s.", info.ModTime().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)), machine())
-	out := before + measured
+	sections := []string{before, measured}
 	for _, g := range groups {
 		if rows := r.rows(g); rows != "" {
-			out += section(g) + of + "\n" + rows
+			sections = append(sections, section(g), of, "\n", rows)
 			continue
 		}
 		if _, old, found := strings.Cut(after, section(g)); found {
 			old, _, _ = strings.Cut(old, sectionStart)
-			out += section(g) + old
+			sections = append(sections, section(g), old)
 		}
 	}
-	return os.WriteFile(page, []byte(out), 0o644)
+	return os.WriteFile(page, []byte(strings.Join(sections, "")), 0o644)
 }
 
 // sectionStart begins the section of a group.
@@ -73,18 +73,19 @@ func (r results) rows(g group) string {
 		return ""
 	}
 	slices.SortFunc(own, func(a, b result) int { return cmp.Compare(a.Name, b.Name) })
-	out := "\n| figure | Goless | beside | ratio | samples |\n|---|---|---|---|---|\n"
+	var out strings.Builder
+	out.WriteString("\n| figure | Goless | beside | ratio | samples |\n|---|---|---|---|---|\n")
 	for _, one := range own {
 		switch {
 		case one.Error != "":
-			out += fmt.Sprintf("| `%s` | not measured | | | |\n", one.Name)
+			fmt.Fprintf(&out, "| `%s` | not measured | | | |\n", one.Name)
 		case one.Baseline == nil:
-			out += fmt.Sprintf("| `%s` | %g %s | | | %d |\n", one.Name, one.Value, one.Unit, one.N)
+			fmt.Fprintf(&out, "| `%s` | %g %s | | | %d |\n", one.Name, one.Value, one.Unit, one.N)
 		default:
-			out += fmt.Sprintf("| `%s` | %g %s | %g | %g | %d |\n", one.Name, one.Value, one.Unit, *one.Baseline, *one.Ratio, one.N)
+			fmt.Fprintf(&out, "| `%s` | %g %s | %g | %g | %d |\n", one.Name, one.Value, one.Unit, *one.Baseline, *one.Ratio, one.N)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // machine describes this machine, as far as Linux reports it.

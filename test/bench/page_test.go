@@ -61,7 +61,7 @@ OF
 |---|---|---|---|---|
 | ` + "`wake.race_lost`" + ` | not measured | | | |
 `
-	got := regexp.MustCompile("(?m)^On .*\\.$").ReplaceAllString(string(text), "OF")
+	got := regexp.MustCompile(`(?m)^On .*\.$`).ReplaceAllString(string(text), "OF")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the page (-want +got):\n%s", diff)
 	}
