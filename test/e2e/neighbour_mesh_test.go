@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -65,8 +66,11 @@ func inMesh(t *testing.T, mode string) *namespace {
 	ns := newNamespace(t, func(object *corev1.Namespace) {
 		object.Labels = map[string]string{"goless.io/mesh": mode, "pod-security.kubernetes.io/enforce": "privileged"}
 	})
-	ns.until("the API server applies the policy", func() bool {
-		return strings.Contains(ns.kubectl("run", "probe", "--image=probe", "--dry-run=server", "--output=yaml"), "mesh-init")
+	ns.eventually("the API server applies the policy", func() error {
+		if !strings.Contains(ns.kubectl("run", "probe", "--image=probe", "--dry-run=server", "--output=yaml"), "mesh-init") {
+			return errors.New("no sidecar is injected")
+		}
+		return nil
 	})
 	return ns
 }
