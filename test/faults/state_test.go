@@ -56,7 +56,9 @@ func (tr *trial) whole() state {
 }
 
 // normalStatus removes the times of conditions. It keeps whether a generation was observed, but
-// not which: see truth.
+// not which: see truth. Of the revisions it keeps the state and the source of the newest, and whether
+// that is the current one: the others are those that the operator has seen, and a name contains a
+// hash of the namespace.
 func (tr *trial) normalStatus(status map[string]any) string {
 	conditions, _, err := unstructured.NestedSlice(status, "conditions")
 	tr.must(err)
@@ -68,6 +70,14 @@ func (tr *trial) normalStatus(status map[string]any) string {
 	})
 	copied := maps.Clone(status)
 	copied["conditions"] = conditions
+	delete(copied, "currentRevision")
+	revisions, _, err := unstructured.NestedSlice(status, "revisions")
+	tr.must(err)
+	delete(copied, "revisions")
+	if len(revisions) > 0 {
+		newest := revisions[0].(map[string]any)
+		copied["newest"] = map[string]any{"current": newest["name"] == status["currentRevision"], "source": newest["source"], "state": newest["state"]}
+	}
 	return strings.ReplaceAll(text(copied), tr.ns, "NAMESPACE")
 }
 

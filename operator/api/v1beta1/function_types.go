@@ -269,9 +269,11 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// revisionHistoryLimit is the number of previous sources to keep, for inspection. Default: 5.
-	// Minimum: 0. Each source is a ConfigMap; "kubectl get configmaps -l goless.io/function=NAME"
-	// lists them. The newest are kept. Sources that existing or new pods need are also kept.
+	// revisionHistoryLimit is the number of former revisions to keep; "builder rollback" returns to
+	// one of them. Default: 5. Minimum: 0. Each revision is a ControllerRevision, and its source a
+	// ConfigMap, which revisions with the same source share; "kubectl get
+	// controllerrevisions,configmaps -l goless.io/function=NAME" lists them. The newest are kept,
+	// and all that existing or new pods need.
 	// +optional
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
@@ -327,7 +329,7 @@ func (f *Function) RequestTimeout() time.Duration {
 	return f.Spec.Timeout.Duration
 }
 
-// HistoryLimit returns the number of previous sources to keep.
+// HistoryLimit returns the number of former revisions to keep.
 func (f *Function) HistoryLimit() int {
 	if f.Spec.RevisionHistoryLimit == nil || *f.Spec.RevisionHistoryLimit < 0 {
 		return DefaultRevisionHistoryLimit

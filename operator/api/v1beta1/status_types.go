@@ -111,6 +111,10 @@ const (
 	// but not needed, because the pods run a binary of the build service.
 	ReasonSourceNotStored = "SourceNotStored"
 
+	// ReasonRevisionNotRecorded is the reason of Degraded when the ControllerRevision of the current
+	// revision cannot be written, so that a rollback to it is impossible.
+	ReasonRevisionNotRecorded = "RevisionNotRecorded"
+
 	// ReasonReferenceUnreadable is the reason of Degraded when the operator cannot read a ConfigMap
 	// that env, envFrom or files refers to, or a Secret that env or envFrom refers to, so changes
 	// to it are not rolled out.
@@ -160,7 +164,8 @@ type FunctionStatus struct {
 	//
 	// Degraded means that the function serves but an optional part is missing. Its reasons are
 	// DisruptionBudgetFailed, NetworkPolicyFailed, AutoscalerFailed, AutoscalerConflict,
-	// SourceNotStored, ReferenceUnreadable, CannotSleep, CannotScale and CleanupFailed.
+	// SourceNotStored, RevisionNotRecorded, ReferenceUnreadable, CannotSleep, CannotScale and
+	// CleanupFailed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -196,19 +201,83 @@ type FunctionStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// latestRevision is the revision of the latest valid source: a hash, which is part of the name
-	// of its ConfigMap.
+	// latestRevision is the source revision of the latest valid source: a hash, which is part of the
+	// name of its ConfigMap.
 	// +optional
 	LatestRevision string `json:"latestRevision,omitempty"`
 
-	// readyRevision is the revision that serves requests; the newest if two do. While the function
-	// sleeps, it is the last revision that served.
+	// readyRevision is the source revision that serves requests; the newest if two do. While the
+	// function sleeps, it is the last one that served.
 	// +optional
 	ReadyRevision string `json:"readyRevision,omitempty"`
 
 	// build is the result of the latest build.
 	// +optional
 	Build *BuildStatus `json:"build,omitempty"`
+
+	// currentRevision is the name of the ControllerRevision of the latest spec. It is empty while there
+	// is none: the spec is invalid or cannot be validated, is being compiled, does not compile, or
+	// waits until the previous revision has been woken.
+	// +optional
+	CurrentRevision string `json:"currentRevision,omitempty"`
+
+	// revisions are the newest revisions of the function, newest first, at most 10: versions with
+	// different source or other fields that affect the pods. Each is recorded in a
+	// ControllerRevision. "builder rollback" returns to one of them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Revisions []RevisionStatus `json:"revisions,omitempty"`
+}
+
+// MaxRevisionsInStatus is the maximum number of entries in status.revisions.
+const MaxRevisionsInStatus = 10
+
+// RevisionState is the state of a revision of a function.
+type RevisionState string
+
+// States of a revision of a function.
+const (
+	// RevisionStarting is the state of a revision in the Deployment that has not served yet.
+	RevisionStarting RevisionState = "Starting"
+
+	// RevisionServing is the state of the revision in the Deployment after it has served, also while
+	// the function is asleep, stopped or unavailable, and of a former revision whose pods still
+	// serve.
+	RevisionServing RevisionState = "Serving"
+
+	// RevisionSuperseded is the state of a revision that a later one has replaced.
+	RevisionSuperseded RevisionState = "Superseded"
+
+	// RevisionSkipped is the state of a revision that a later one has replaced before it served.
+	RevisionSkipped RevisionState = "Skipped"
+
+	// RevisionFailed is the state of a revision that could not serve.
+	RevisionFailed RevisionState = "Failed"
+)
+
+// RevisionStatus is the state of one revision of a function.
+type RevisionStatus struct {
+	// name is the name of the ControllerRevision.
+	Name string `json:"name"`
+
+	// revision is the number of the revision. It increases with each change, and a revision to which
+	// the function returns gets a new number.
+	Revision int64 `json:"revision"`
+
+	// source is the hash of the source, as in latestRevision and readyRevision.
+	// +optional
+	Source string `json:"source,omitempty"`
+
+	// creationTime is the time when the ControllerRevision was created.
+	CreationTime metav1.Time `json:"creationTime"`
+
+	// state is Starting, Serving, Superseded, Skipped or Failed.
+	State RevisionState `json:"state"`
+
+	// reason is the reason of Ready with which a revision failed.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }
 
 // Address is the address of an object that receives requests.
@@ -220,7 +289,7 @@ type Address struct {
 
 // BuildStatus is the result of a build.
 type BuildStatus struct {
-	// revision is the revision that was compiled. It is empty if the source was rejected before it
+	// revision is the source revision that was compiled. It is empty if the source was rejected before it
 	// was compiled.
 	// +optional
 	Revision string `json:"revision,omitempty"`

@@ -177,10 +177,13 @@ func TestAccessPolicyForChildren(t *testing.T) {
 		change(a)
 		return a
 	}
+	record := func(name string) *appsv1.ControllerRevision {
+		return &appsv1.ControllerRevision{ObjectMeta: meta(name), Data: runtime.RawExtension{Raw: []byte("{}")}, Revision: 1}
+	}
 	sleeps := &corev1.Service{ObjectMeta: meta("pay"), Spec: corev1.ServiceSpec{Selector: ours, Ports: []corev1.ServicePort{{Port: 1}}}}
 	sleeps.Annotations = map[string]string{v1beta1.SleepAfterAnnotation: "5m0s"}
 	usual := autoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {})
-	for _, allowed := range []client.Object{source("bank-0123456789", "handler.go"), budget(1, ours), network(ours), sleeps, usual} {
+	for _, allowed := range []client.Object{source("bank-0123456789", "handler.go"), budget(1, ours), network(ours), sleeps, usual, record("bank-0123456789")} {
 		if err := operator.Create(t.Context(), allowed, client.DryRunAll); err != nil {
 			t.Errorf("%T is rejected: %v", allowed, err)
 		}
@@ -197,7 +200,8 @@ func TestAccessPolicyForChildren(t *testing.T) {
 	}
 	published.Annotations = map[string]string{"external-dns.alpha.kubernetes.io/hostname": "bank.example.com"}
 	for name, refused := range map[string]client.Object{
-		"name of a ConfigMap": source("kube-root-ca.crt", "handler.go"), "key of a ConfigMap": source("bank-0123456789", "ca.crt"),
+		"name of a ControllerRevision": record("database-0123456789"),
+		"name of a ConfigMap":          source("kube-root-ca.crt", "handler.go"), "key of a ConfigMap": source("bank-0123456789", "ca.crt"),
 		"second owner": twice, "annotation of a Service": published, "no label": unlabelled, "no end": endless, "budget of nothing": budget(0, ours), "budget of others": budget(1, map[string]string{}),
 		"autoscaler without owner": autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences = nil }),
 		"autoscaler of another":    autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Name = "other" }),

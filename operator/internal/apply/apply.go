@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
@@ -46,7 +47,8 @@ type Applier struct {
 
 // Apply applies a plan that was made from a Snapshot. It continues after an error, because no
 // object requires another one to exist. The order to the build service is sent first, because a
-// build takes long. The source is stored before the pods that compile it are created.
+// build takes long. The source is stored before the pods that compile it are created, and a version
+// is recorded before it runs. The Deployment is not changed if the spec has changed in the meantime.
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
 	outcome := Outcome{Deployment: own(fn, seen.Deployment), Service: seen.Service, ForeignDeployment: foreign(fn, seen.Deployment)}
 	outcome.addOptional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr)
@@ -60,7 +62,9 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	} else {
 		outcome.add(stored)
 	}
-	updated := a.deployment(ctx, fn, seen, p, &outcome)
+	recordErr := a.record(ctx, fn, seen, p, &outcome)
+	outcome.addOptional(v1beta1.ReasonRevisionNotRecorded, recordErr)
+	updated := !apierrors.IsConflict(recordErr) && a.deployment(ctx, fn, seen, p, &outcome)
 	if p.Service != nil {
 		if !updated {
 			keepSleepAfter(p.Service, seen.Service)
@@ -151,7 +155,7 @@ func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observ
 			continue
 		}
 		built := ""
-		if binary := desired.BinaryOf(seen.OwnedFields, ordered); binary != nil {
+		if binary := desired.BinaryOf(seen.Applied(), ordered); binary != nil {
 			built = binary.Key
 		} else if err := a.Sources.Load(ctx, ordered); err != nil {
 			errs = append(errs, err)

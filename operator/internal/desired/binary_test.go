@@ -88,29 +88,3 @@ func TestBinaryOf(t *testing.T) {
 		}
 	}
 }
-
-// KeepTemplate keeps the current template with its hashes, so that KeepTemplateOfSameSpec does not
-// accept it later as the template of the new spec.
-func TestHeld(t *testing.T) {
-	fn := function(everyField)
-	owned := desired.Deployment(fn, configured, "", nil)
-	fn.Spec.Function, fn.Spec.Replicas = "package next\n", new(int32(7))
-	want := desired.Deployment(fn, configured, "", binary)
-	held, ok := desired.KeepTemplate(want, owned)
-	if !ok || *held.Spec.Replicas != 7 {
-		t.Fatalf("kept: %t, %v", ok, held)
-	}
-	if diff := cmp.Diff(owned.Spec.Template, held.Spec.Template); diff != "" {
-		t.Errorf("the template has changed:\n%s", diff)
-	}
-	if _, kept := desired.KeepTemplateOfSameSpec(want, held); kept {
-		t.Error("the kept template is accepted as the template of the new spec")
-	}
-	held.Spec.Template.Spec.Containers[0].Image = nil // owned by another client
-	if _, ok := desired.KeepTemplate(want, held); ok {
-		t.Error("a template that another client has changed is kept")
-	}
-	if _, ok := desired.KeepTemplate(want, nil); ok {
-		t.Error("KeepTemplate accepts a missing Deployment")
-	}
-}

@@ -75,18 +75,18 @@ func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata, b
 	return t.WithLabels(map[string]string{TemplateLabel: templateHash(t)})
 }
 
-// FormerImages returns the names of the containers of a Deployment whose images differ from the
-// given ones. It returns none if the Deployment is nil.
-func FormerImages(d *appsv1ac.DeploymentApplyConfiguration, images settings.Images) []string {
+// FormerImages returns the images of a Deployment's containers that differ from the given ones, by
+// the names of the containers. It returns none if the Deployment is nil.
+func FormerImages(d *appsv1ac.DeploymentApplyConfiguration, images settings.Images) map[string]string {
 	pod := podTemplate(d).Spec
 	if pod == nil {
 		return nil
 	}
-	var former []string
+	former := map[string]string{}
 	shipped := map[string]string{BuildContainer: images.Builder, FunctionContainer: images.Function}
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if c.Name != nil && c.Image != nil && *c.Image != shipped[*c.Name] {
-			former = append(former, *c.Name)
+			former[*c.Name] = *c.Image
 		}
 	}
 	return former

@@ -1,7 +1,7 @@
 // Package desired returns the desired objects of a Function as apply configurations, and defines
 // the names and labels that connect them. Its functions are pure: they do not read from the
 // cluster. Package plan decides whether a Deployment gets a new pod template or keeps its current
-// one (see KeepTemplate).
+// one (see Keep).
 package desired
 
 import (
@@ -24,12 +24,13 @@ const (
 	// ManagedBy is the value of ManagedByLabel.
 	ManagedBy = "goless"
 
-	// RevisionLabel contains the revision on objects that belong to a single revision: its
-	// ConfigMap and, through the pod template, its ReplicaSets and pods.
+	// RevisionLabel contains the revision of the source on objects that belong to a single one: its
+	// ConfigMap, the records of versions with it and, through the pod template, its ReplicaSets and
+	// pods.
 	RevisionLabel = "goless.io/revision"
 
-	// TemplateLabel contains, on pods and ReplicaSets, the hash of their pod template and, after a
-	// hyphen, the hash of the names of its fields.
+	// TemplateLabel contains, on pods, ReplicaSets and records, the hash of their pod template and,
+	// after a hyphen, the hash of the names of its fields.
 	TemplateLabel = "goless.io/template"
 
 	// ValuesAnnotation contains, on pods, the hash of the values that their environment and files
@@ -40,6 +41,10 @@ const (
 	// and not an annotation, because Kubernetes increases the generation of a Deployment when one
 	// of its annotations changes.
 	SpecHashLabel = "goless.io/spec-hash"
+
+	// recordedSpecLabel contains, on a record, the hash of the spec of the Function. Unlike
+	// SpecHashLabel, it does not depend on the values of ConfigMaps and Secrets, if the spec is known.
+	recordedSpecLabel = "goless.io/recorded-spec"
 
 	// ClassLabel contains, on a Deployment, the hash of the FunctionClass of its pods. It is absent
 	// without a class.

@@ -15,9 +15,6 @@ import (
 // pods: a changed hash of all Functions restarts all of them.
 func specHash(fn *v1beta1.Function, p podMetadata) string {
 	spec := fn.Spec.DeepCopy()
-	spec.Function = "" // its SHA-256 is in the hash
-	spec.Service, spec.AppProtocol = "", ""
-	spec.Replicas, spec.Scaling, spec.RevisionHistoryLimit, spec.ProgressDeadlineSeconds = nil, nil, nil, nil
 	if fn.Port() == v1beta1.DefaultServerPort {
 		spec.ServerPort = 0
 	}
@@ -30,15 +27,21 @@ func specHash(fn *v1beta1.Function, p podMetadata) string {
 	if token := spec.ServiceAccountToken; token != nil && token.ExpirationSeconds == v1beta1.DefaultTokenExpirationSeconds {
 		token.ExpirationSeconds = 0
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
-	if err != nil {
-		panic(fmt.Errorf("encoding a spec: %w", err)) // types of our own
-	}
+	content := VersionedFields(specContent(spec))
 	dropEmpty(content)
 	return "v1-" + Digest(map[string]any{
 		"spec": content, "source": Summary(fn).SHA256, "upgrade": fn.Annotations[UpgradeAnnotation],
 		"labels": p.labels, "annotations": p.annotations,
 	})
+}
+
+// specContent returns the JSON of a spec.
+func specContent(spec *v1beta1.FunctionSpec) map[string]any {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
+	if err != nil {
+		panic(fmt.Errorf("encoding a spec: %w", err)) // types of our own
+	}
+	return content
 }
 
 // dropEmpty removes the fields of an object whose value means the same as their absence. It keeps

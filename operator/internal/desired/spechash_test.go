@@ -164,7 +164,7 @@ func TestTemplateHashOfTolerations(t *testing.T) {
 	former := digits(text) + "-" + Digest(names)
 	for _, hash := range []string{former, templateHash(template)} {
 		template.Labels[TemplateLabel] = hash
-		if !isIntact(template) {
+		if !IsIntactTemplate(template) {
 			t.Errorf("%s is not the hash of the template", hash)
 		}
 	}
@@ -172,7 +172,7 @@ func TestTemplateHashOfTolerations(t *testing.T) {
 		t.Error("both releases have the same hash")
 	}
 	template.Spec.Tolerations = nil
-	if isIntact(template) {
+	if IsIntactTemplate(template) {
 		t.Error("tolerations of another owner are not detected")
 	}
 }

@@ -38,37 +38,27 @@ func podTemplate(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.PodTemplate
 	return corev1ac.PodTemplateSpec().WithLabels(nil)
 }
 
-// KeepTemplateOfSameSpec returns want with the pod template of owned if that template was built
-// from the same spec of the Function, so that a new version of the operator, other settings or a
-// different class do not restart the pods. owned contains the fields of the Deployment that the
-// operator has applied. KeepTemplateOfSameSpec returns false if the spec has changed, or if another
-// client has changed the template.
-func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
-	if !hasTemplate(owned) || owned.Labels[SpecHashLabel] != want.Labels[SpecHashLabel] {
-		return nil, false
-	}
-	return KeepTemplate(want, owned)
-}
-
-// KeepTemplate returns want with the pod template of owned, regardless of the spec, and with the
-// hashes of the spec and of the class that this template was built from. It returns false if
-// another client has changed the template.
-func KeepTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
-	if !hasTemplate(owned) || !isIntact(owned.Spec.Template) {
-		return nil, false
-	}
-	template, spec, meta := *owned.Spec.Template, *want.Spec, *want.ObjectMetaApplyConfiguration
+// Keep returns want with the pod template of applied, which the operator has applied before, and with
+// the hashes of the spec and of the class that this template was rendered for. applied must be
+// intact.
+func Keep(want, applied *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
+	template, spec, meta := *applied.Spec.Template, *want.Spec, *want.ObjectMetaApplyConfiguration
 	spec.Template = &template
 	meta.Labels = maps.Clone(want.Labels)
 	for _, name := range []string{SpecHashLabel, ClassLabel} {
 		delete(meta.Labels, name)
-		if made, ok := owned.Labels[name]; ok {
+		if made, ok := applied.Labels[name]; ok {
 			meta.Labels[name] = made
 		}
 	}
 	kept := *want
 	kept.Spec, kept.ObjectMetaApplyConfiguration = &spec, &meta
-	return &kept, true
+	return &kept
+}
+
+// SameSpec reports whether two Deployments were rendered for the same spec of the Function.
+func SameSpec(a, b *appsv1ac.DeploymentApplyConfiguration) bool {
+	return a.Labels[SpecHashLabel] == b.Labels[SpecHashLabel]
 }
 
 // OnlyValuesDiffer reports whether the pod templates of want and owned are equal except for the
@@ -91,11 +81,20 @@ func hasTemplate(d *appsv1ac.DeploymentApplyConfiguration) bool {
 	return d != nil && d.ObjectMetaApplyConfiguration != nil && d.Spec != nil && d.Spec.Template != nil && d.Spec.Template.ObjectMetaApplyConfiguration != nil
 }
 
-// isIntact reports whether no other client has changed the fields of a pod template that the
-// operator owns. A client that changes a field becomes its owner, so that the field is missing
-// here. If a policy of the cluster rewrites a value during an apply, such as the registry of an
-// image, the operator remains the owner: the values differ, and the fields are the same.
-func isIntact(template *corev1ac.PodTemplateSpecApplyConfiguration) bool {
+// IsIntact reports whether a Deployment has a pod template, and no other client has changed the
+// fields of it that the operator owns. d contains the fields that the operator owns. A client that
+// changes a field becomes its owner, so that the field is missing in d. If a policy of the cluster
+// rewrites a value during an apply, such as the registry of an image, the operator remains the
+// owner: the values differ, and the fields are the same.
+func IsIntact(d *appsv1ac.DeploymentApplyConfiguration) bool {
+	return hasTemplate(d) && IsIntactTemplate(d.Spec.Template)
+}
+
+// IsIntactTemplate is like IsIntact, for a template; nil is not intact.
+func IsIntactTemplate(template *corev1ac.PodTemplateSpecApplyConfiguration) bool {
+	if template == nil || template.ObjectMetaApplyConfiguration == nil {
+		return false
+	}
 	_, written, found := strings.Cut(template.Labels[TemplateLabel], "-")
 	_, owned := templateContent(template)
 	if !found || written == Digest(owned) { // by a release that had each toleration in the hash

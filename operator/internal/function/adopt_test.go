@@ -28,6 +28,7 @@ import (
 var childKinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"), appsv1.SchemeGroupVersion.WithKind("Deployment"), corev1.SchemeGroupVersion.WithKind("Service"),
 	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+	appsv1.SchemeGroupVersion.WithKind("ControllerRevision"),
 }
 
 // children returns the objects of a Function.
@@ -44,8 +45,8 @@ func children(t *testing.T, fn *v1beta1.Function) (all []unstructured.Unstructur
 	return all
 }
 
-// export waits until all objects of a Function exist, with two revisions of its source, and returns
-// them as in a backup.
+// export waits until all objects of a Function exist, with two versions and their sources, and
+// returns them as in a backup.
 func export(t *testing.T, fn *v1beta1.Function) []unstructured.Unstructured {
 	t.Helper()
 	serve(t, fn)
@@ -55,7 +56,7 @@ func export(t *testing.T, fn *v1beta1.Function) []unstructured.Unstructured {
 	})
 	serve(t, fn)
 	var all []unstructured.Unstructured
-	eventually(t, "all objects exist", func() bool { all = children(t, fn); return len(all) == len(childKinds)+1 })
+	eventually(t, "all objects exist", func() bool { all = children(t, fn); return len(all) == len(childKinds)+2 })
 	return all
 }
 

@@ -65,7 +65,8 @@ func TestQuotas(t *testing.T) {
 		v1beta1.ReasonAutoscalerFailed: {"count/horizontalpodautoscalers.autoscaling", func(fn *v1beta1.Function) {
 			fn.Spec.Scaling = &v1beta1.Scaling{Max: new(int32(5))}
 		}},
-		v1beta1.ReasonSourceNotStored: {"count/configmaps", shared},
+		v1beta1.ReasonSourceNotStored:     {"count/configmaps", shared},
+		v1beta1.ReasonRevisionNotRecorded: {"count/controllerrevisions.apps", func(*v1beta1.Function) {}},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			namespace := apiservertest.NewNamespace(t, cluster)

@@ -90,7 +90,7 @@ func (r *Reconciler) announce(fn, before *v1beta1.Function, last *recorded) {
 // announceRollout records an event when the pods are replaced because ConfigMaps or Secrets that
 // their environment or files refer to have changed (see desired.References).
 func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
-	before, known := desired.ValuesIn(seen.Snapshot.OwnedFields)
+	before, known := desired.ValuesIn(seen.Snapshot.Applied())
 	now, _ := desired.ValuesIn(seen.Plan.Deployment)
 	if !known || seen.Plan.Deployment == nil || seen.Plan.DeploymentDelay > 0 || seen.Outcome.Err != nil || now == before || len(seen.Snapshot.Values.Changed) == 0 {
 		return

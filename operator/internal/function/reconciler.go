@@ -59,8 +59,8 @@ type Reconciler struct {
 	// Client reads from the manager's cache, which contains its own writes.
 	Client client.Client
 
-	// Live reads objects that are not in the cache from the API server: sources, and objects
-	// without the label goless.io/function.
+	// Live reads objects that are not in the cache from the API server: sources, the data of
+	// records, and objects without the label goless.io/function.
 	Live client.Reader
 
 	// Events records the events of Functions.

@@ -72,7 +72,7 @@ func causesNoWrites(t *testing.T, fn *v1beta1.Function) {
 	await(t, fn, "svc", &corev1.Service{}, ownedByApply)
 	await(t, fn, fn.Name+"-"+desired.Revision(hello), &corev1.ConfigMap{}, ownedByApply)
 	await(t, fn, fn.Name, &policyv1.PodDisruptionBudget{}, ownedByApply)
-	eventually(t, "status complete", func() bool { return get(t, fn).Status.URL != "" })
+	eventually(t, "status complete", func() bool { now := get(t, fn).Status; return now.URL != "" && len(now.Revisions) == 1 })
 
 	var before []string
 	for i := range 6 {

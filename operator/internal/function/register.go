@@ -66,6 +66,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&appsv1.Deployment{}).
+		Owns(&appsv1.ControllerRevision{}).
 		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&networkingv1.NetworkPolicy{}).
@@ -109,7 +110,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	}
 	r.sources = &observe.Sources{Live: r.Live}
 	r.observer = &observe.Observer{
-		Client: r.Client, Sources: r.sources, Settings: r.Settings, Classes: classes,
+		Client: r.Client, Live: r.Live, Sources: r.sources, Settings: r.Settings, Classes: classes,
 		Accounts: observe.NewAccounts(validation.ServiceAccounts{Client: r.Client, Namespace: r.Namespace}), References: r.references, Orders: r.orders, Activators: activators,
 	}
 	r.applier = &apply.Applier{Client: r.Client, Live: r.Live, Sources: r.sources, Orders: r.orders, Metrics: r.Metrics}

@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -42,7 +43,7 @@ func Index(indexer client.FieldIndexer) error {
 	var errs []error
 	for _, kind := range []client.Object{
 		&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
-		&autoscalingv2.HorizontalPodAutoscaler{}, &appsv1.ReplicaSet{}, &corev1.Pod{}, &discoveryv1.EndpointSlice{},
+		&autoscalingv2.HorizontalPodAutoscaler{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &discoveryv1.EndpointSlice{},
 	} {
 		errs = append(errs, indexer.IndexField(context.Background(), kind, byFunction, function))
 	}
@@ -111,6 +112,7 @@ func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 		&networkingv1.NetworkPolicy{}:            {Label: policies},
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: reduced(targetOnly)},
 		&appsv1.ReplicaSet{}:                     {Label: ours, Transform: reduced(withoutTemplate)},
+		&appsv1.ControllerRevision{}:             {Label: ours, Transform: reduced(withoutData)},
 		&corev1.Pod{}:                            {Label: ours, Transform: reduced(withoutSpec)},
 		&discoveryv1.EndpointSlice{}:             {Label: ours.Add(*routes), Transform: cache.TransformStripManagedFields()},
 	}, nil
@@ -154,6 +156,15 @@ func targetOnly(a *autoscalingv2.HorizontalPodAutoscaler) {
 func withoutTemplate(rs *appsv1.ReplicaSet) {
 	rs.ManagedFields = nil
 	rs.Spec.Selector, rs.Spec.Template = nil, corev1.PodTemplateSpec{}
+}
+
+// withoutData drops the data of a ControllerRevision, and from its managed fields the names of the
+// fields.
+func withoutData(record *appsv1.ControllerRevision) {
+	record.Data = runtime.RawExtension{}
+	for i := range record.ManagedFields {
+		record.ManagedFields[i].FieldsV1 = nil
+	}
 }
 
 // withoutSpec drops the spec, the annotations and the managed fields of a pod, which the operator

@@ -33,7 +33,10 @@ type Observer struct {
 	// Client reads from the manager's cache, which contains its own writes.
 	Client client.Client
 
-	// Sources reads sources, which are not in the cache.
+	// Live reads from the API server the data of ControllerRevisions, which is not in the cache.
+	Live client.Reader
+
+	// Sources reads sources, which are not in the cache either.
 	Sources *Sources
 
 	// Settings are the cluster settings, and Classes override them for some Functions.
@@ -105,21 +108,23 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	var sources corev1.ConfigMapList
+	var records appsv1.ControllerRevisionList
 	var routes discoveryv1.EndpointSliceList
 	err := errors.Join(
 		o.get(ctx, fn, desired.ConfigMapName(fn, desired.LatestRevision(fn)), s.Source), o.get(ctx, fn, fn.Name, s.Deployment),
 		o.get(ctx, fn, fn.ServiceName(), s.Service), o.get(ctx, fn, fn.Name, s.Budget), o.get(ctx, fn, fn.Name, s.NetworkPolicy),
 		o.get(ctx, fn, fn.Name, s.Autoscaler),
 		o.list(ctx, fn, &replicaSets), o.list(ctx, fn, &pods), o.list(ctx, fn, &services), o.list(ctx, fn, &sources),
-		o.list(ctx, fn, &routes), o.foreignPolicies(ctx, fn, s), o.foreignAutoscalers(ctx, fn, s))
+		o.list(ctx, fn, &records), o.list(ctx, fn, &routes), o.foreignPolicies(ctx, fn, s), o.foreignAutoscalers(ctx, fn, s))
 	if err == nil {
 		s.Activator.Ready, err = o.Activators.Ready(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	s.Orphans = orphans(fn, slices.Concat([]client.Object{s.Deployment, s.Budget, s.NetworkPolicy, s.Autoscaler}, pointers(services.Items), pointers(sources.Items))...)
-	s.Services, s.Sources = owned(services.Items, fn.UID), owned(sources.Items, fn.UID)
+	s.Orphans = orphans(fn, slices.Concat([]client.Object{s.Deployment, s.Budget, s.NetworkPolicy, s.Autoscaler}, pointers(services.Items), pointers(sources.Items), pointers(records.Items))...)
+	s.Services, s.Sources, s.Records = owned(services.Items, fn.UID), owned(sources.Items, fn.UID), owned(records.Items, fn.UID)
+	desired.SortRecords(s.Records)
 	s.Activator.read(routes.Items, s.Services)
 	s.running(replicaSets.Items, pods.Items)
 	if !metav1.IsControlledBy(s.Deployment, fn) {
@@ -132,7 +137,8 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 	if s.OwnedFields, err = appsv1ac.ExtractDeployment(s.Deployment, desired.FieldOwner); err != nil {
 		return fmt.Errorf("reading the managed fields of Deployment %q: %w", fn.Name, err)
 	}
-	return nil
+	s.RecordedTemplate, err = o.recordedTemplate(ctx, fn, s)
+	return err
 }
 
 // foreignPolicies lists the NetworkPolicies that do not belong to a Function, if the settings

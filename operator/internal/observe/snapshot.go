@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -54,10 +55,19 @@ type Snapshot struct {
 	// change them.
 	OwnedFields *appsv1ac.DeploymentApplyConfiguration
 
+	// RecordedTemplate is the pod template in the record of the Deployment's version, if other clients
+	// have changed fields of the Deployment's template. It is nil if they have not, and if there is
+	// no such record. See Applied.
+	RecordedTemplate *corev1ac.PodTemplateSpecApplyConfiguration
+
 	// Services are all Services that belong to the Function, and Sources all its ConfigMaps with
 	// sources. Both include those of former specs.
 	Services []corev1.Service
 	Sources  []corev1.ConfigMap
+
+	// Records are the ControllerRevisions of the Function's versions, without their data, the newest
+	// first.
+	Records []appsv1.ControllerRevision
 
 	// Orphans are objects of a former Function of this name that have lost their owner.
 	Orphans []client.Object
@@ -134,6 +144,21 @@ func (s *Snapshot) SourceOf(fn *v1beta1.Function) *corev1.ConfigMap {
 		}
 	}
 	return &corev1.ConfigMap{}
+}
+
+// Applied returns what the operator has applied to the Function's own Deployment: OwnedFields, with
+// RecordedTemplate if other clients have changed the template. It returns nil if there is no
+// Deployment.
+func (s *Snapshot) Applied() *appsv1ac.DeploymentApplyConfiguration {
+	if s.RecordedTemplate == nil {
+		return s.OwnedFields
+	}
+	applied, spec := *s.OwnedFields, appsv1ac.DeploymentSpec()
+	if applied.Spec != nil {
+		*spec = *applied.Spec
+	}
+	applied.Spec = spec.WithTemplate(s.RecordedTemplate)
+	return &applied
 }
 
 // ExtractDeployment is like ExtractDeployment of client-go, but returns OwnedFields for the

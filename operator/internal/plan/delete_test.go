@@ -38,16 +38,38 @@ func TestUnneeded(t *testing.T) {
 		var got []string
 		p := planner{Plan: &Plan{}, seen: &observe.Snapshot{Deployment: &deployed, Sources: sources, RevisionsInUse: map[string]bool{"running": true}}}
 		p.seen.Verdict.Source = &handler.Error{}
-		for _, source := range p.unneeded(&fn) {
+		for _, source := range p.unneededSources(&fn, nil) {
 			got = append(got, source.Name)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("limit %d: deletes %v, want %v", limit, got, want)
 		}
 		p.seen.Verdict.Source = nil
-		all := p.unneeded(&fn)
+		all := p.unneededSources(&fn, nil)
 		if limit < 5 && (len(all) != len(want)+1 || all[len(all)-1].Name != "f-valid") {
 			t.Errorf("limit %d with a valid latest source: deletes %v", limit, all)
 		}
+	}
+}
+
+// The sources of former versions that are kept count towards the limit, whatever their age.
+func TestSourcesOfRecordsAreKept(t *testing.T) {
+	var fn v1beta1.Function
+	fn.Name, fn.Spec.Function, fn.Spec.RevisionHistoryLimit = "f", "latest", new(int32(2))
+	var sources []corev1.ConfigMap
+	for revision, age := range map[string]time.Duration{"recorded": 9, "newer": 1, "new": 2, "old": 3} {
+		sources = append(sources, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name: desired.ConfigMapName(&fn, revision), Labels: map[string]string{desired.RevisionLabel: revision},
+			CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age * time.Second)),
+		}})
+	}
+	record := appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{desired.RevisionLabel: "recorded"}}}
+	p := planner{Plan: &Plan{}, seen: &observe.Snapshot{Deployment: &appsv1.Deployment{}, Sources: sources}}
+	var got []string
+	for _, source := range p.unneededSources(&fn, []appsv1.ControllerRevision{record}) {
+		got = append(got, source.Name)
+	}
+	if want := []string{"f-new", "f-old"}; !slices.Equal(got, want) {
+		t.Errorf("deletes %v, want %v", got, want)
 	}
 }

@@ -56,6 +56,17 @@ type Plan struct {
 	// store.
 	Source *v1beta1.Function
 
+	// RecordName is the name of the record of the version in Deployment; empty if that is not
+	// recorded yet. IsLatest reports whether that version has the latest spec.
+	RecordName string
+	IsLatest   bool
+
+	// Record is the record to create, and RecordData its data; nil if it exists. RecordNumber is the
+	// new number of a record that exists; 0 if its number is higher than those of all others.
+	Record       *appsv1ac.ControllerRevisionApplyConfiguration
+	RecordData   *desired.RecordData
+	RecordNumber int64
+
 	// AwaitsBuild reports whether the binary of the Deployment is still being compiled. Such a
 	// Deployment is created, and a Deployment that exists but is not in the Snapshot is not changed.
 	AwaitsBuild bool
@@ -109,6 +120,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	}
 	p.objects(fn)
 	p.orderForReplicaSets(fn)
+	p.record(fn)
 	p.deletions(fn)
 	return p.Plan
 }
@@ -120,6 +132,7 @@ type planner struct {
 	settings settings.Settings
 	seen     *observe.Snapshot
 	values   string
+	specHash string // of the latest valid spec
 }
 
 // objects plans the objects of a Function.
@@ -178,8 +191,8 @@ func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 		return
 	}
 	p.Service = desired.Service(fn)
-	if p.seen.OwnedFields.Spec != nil {
-		kept, meta, spec := *p.seen.OwnedFields, *p.seen.OwnedFields.ObjectMetaApplyConfiguration, *p.seen.OwnedFields.Spec
+	if applied := p.seen.Applied(); applied.Spec != nil {
+		kept, meta, spec := *applied, *applied.ObjectMetaApplyConfiguration, *applied.Spec
 		spec.Replicas = nil
 		if n, fixed := fn.FixedReplicas(); fixed {
 			spec.WithReplicas(n)
@@ -196,7 +209,7 @@ func (p *planner) resolveValuesHash() bool {
 	if p.values = p.seen.Values.Hash; p.seen.ValuesErr == nil {
 		return true
 	}
-	last, known := desired.ValuesIn(p.seen.OwnedFields)
+	last, known := desired.ValuesIn(p.seen.Applied())
 	if !known {
 		p.DeploymentErr = p.seen.ValuesErr
 		return false

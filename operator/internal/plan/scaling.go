@@ -114,7 +114,7 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 	owned := desired.OwnsReplicas(p.seen.OwnedFields)
 	changes := desired.TemplateIn(p.Deployment) != desired.TemplateOf(&live.Spec.Template)
 	asleep := now == 0 && least == 0 && !owned
-	if asleep && workload.Served(fn, live) && (!changes || desired.OnlyValuesDiffer(p.Deployment, p.seen.OwnedFields)) {
+	if asleep && workload.Served(fn, live) && (!changes || desired.OnlyValuesDiffer(p.Deployment, p.seen.Applied())) {
 		if changes {
 			p.Deployment.WithResourceVersion(live.ResourceVersion) // the function may be woken concurrently
 		}

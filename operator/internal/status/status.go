@@ -66,6 +66,7 @@ func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	status.Build = v.buildStatus()
 
 	ready, stalled := v.ready()
+	status.CurrentRevision, status.Revisions = v.revisions(ready)
 	v.set(&status, ready)
 	v.set(&status, v.sourceValid())
 	v.set(&status, v.built())

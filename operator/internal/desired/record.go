@@ -1,0 +1,133 @@
+package desired
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
+)
+
+// RecordData is the content of the record of a version of a Function: a ControllerRevision, whose
+// data never changes.
+type RecordData struct {
+	// Spec contains the fields of the Function's spec that affect its pods, as its author wrote them,
+	// without the source. It is absent if the operator does not know the spec, because the version
+	// is from before it kept records.
+	Spec map[string]any `json:"spec,omitempty"`
+
+	// Labels and Annotations are those of the Function that affect its pods.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// Source is the name of the ConfigMap with the source, which versions with the same source
+	// share, and SHA256 is the hash of the source, in hexadecimal.
+	Source string `json:"source"`
+	SHA256 string `json:"sha256"`
+
+	// Template is the pod template.
+	Template *corev1ac.PodTemplateSpecApplyConfiguration `json:"template"`
+
+	// Binary is the key of the binary in the build service; empty if the pods compile the source.
+	Binary string `json:"binary,omitempty"`
+}
+
+// RecordName returns the name of the record of the version in a Deployment. Each combination of a
+// spec, values of ConfigMaps and Secrets, and a pod template has another name.
+func RecordName(d *appsv1ac.DeploymentApplyConfiguration) string {
+	return recordName(*d.Name, d.Labels[SpecHashLabel], TemplateIn(d))
+}
+
+// RecordNameOf is like RecordName, for a Deployment of the cluster.
+func RecordNameOf(d *appsv1.Deployment) string {
+	return recordName(d.Name, d.Labels[SpecHashLabel], TemplateOf(&d.Spec.Template))
+}
+
+func recordName(function, spec, template string) string {
+	return function + "-" + Digest([]string{spec, template})
+}
+
+// FindRecord returns the index of the record of the version in a Deployment, given the fields that
+// the operator owns; -1 if there is none. The hash of the template may be missing, because another
+// client has replaced the template. The newest record of the Deployment's spec is then returned.
+// The records are sorted by SortRecords.
+func FindRecord(owned *appsv1ac.DeploymentApplyConfiguration, records []appsv1.ControllerRevision) int {
+	template := TemplateIn(owned)
+	return slices.IndexFunc(records, func(r appsv1.ControllerRevision) bool {
+		return (template == "" || template == TemplateOf(&r)) && r.Name == recordName(*owned.Name, owned.Labels[SpecHashLabel], TemplateOf(&r))
+	})
+}
+
+// RecordedSpec returns the hash of the Function's spec that a record belongs to.
+func RecordedSpec(record *appsv1.ControllerRevision) string { return record.Labels[recordedSpecLabel] }
+
+// Record returns the record of the version in a Deployment, without data, and the data to set. The
+// Spec in it is as the operator encodes it; the caller replaces it with what the author wrote. number
+// is greater than those of earlier versions.
+func Record(fn *v1beta1.Function, s settings.Settings, d *appsv1ac.DeploymentApplyConfiguration, number int64) (*appsv1ac.ControllerRevisionApplyConfiguration, *RecordData) {
+	data := &RecordData{Source: ConfigMapName(fn, RevisionIn(d)), SHA256: podTemplate(d).Annotations[sourceAnnotation], Template: podTemplate(d)}
+	if binary := BinaryIn(d); binary != nil {
+		data.Binary = binary.Key
+	}
+	spec := d.Labels[SpecHashLabel]
+	if metadata := podMetadataFrom(fn, s); specHash(fn, metadata.withValues(d)) == spec {
+		spec = specHash(fn, metadata)
+		data.Labels, data.Annotations = metadata.labels, Annotations(fn, s)
+		data.Spec = VersionedFields(specContent(&fn.Spec))
+	}
+	record := appsv1ac.ControllerRevision(RecordName(d), fn.Namespace).
+		// Without the label app.kubernetes.io/name, by which a StatefulSet could adopt the record.
+		WithLabels(Selector(fn.Name)).
+		WithLabels(map[string]string{ManagedByLabel: ManagedBy, RevisionLabel: RevisionIn(d), recordedSpecLabel: spec, TemplateLabel: TemplateIn(d)}).
+		WithOwnerReferences(owner(fn)).
+		WithRevision(number)
+	return record, data
+}
+
+// SetData sets the data of a record.
+func SetData(record *appsv1ac.ControllerRevisionApplyConfiguration, data *RecordData) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		panic(fmt.Errorf("encoding a version of a Function: %w", err)) // types of our own
+	}
+	record.WithData(runtime.RawExtension{Raw: text})
+}
+
+// notVersioned are the fields of a spec that do not affect the pods, and the source, which is
+// recorded by its hash. A change of the others makes a new version. builder/internal/revisions has
+// the same list.
+var notVersioned = []string{"function", "service", "appProtocol", "replicas", "scaling", "revisionHistoryLimit", "progressDeadlineSeconds"}
+
+// VersionedFields returns the fields of a spec that a record contains.
+func VersionedFields(spec map[string]any) map[string]any {
+	versioned := maps.Clone(spec)
+	for _, name := range notVersioned {
+		delete(versioned, name)
+	}
+	return versioned
+}
+
+// withValues returns the metadata of pods that a Deployment was rendered for.
+func (m podMetadata) withValues(d *appsv1ac.DeploymentApplyConfiguration) podMetadata {
+	if values, known := ValuesIn(d); known && values != "" {
+		m.annotations = maps.Clone(m.annotations)
+		m.annotations[ValuesAnnotation] = values
+	}
+	return m
+}
+
+// SortRecords sorts records by their number, the newest first. Two have the same number if the
+// second was created before the cache contained the first.
+func SortRecords(records []appsv1.ControllerRevision) {
+	slices.SortFunc(records, func(a, b appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(b.Revision, a.Revision), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+}

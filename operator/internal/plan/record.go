@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// record plans the record of the version in the planned Deployment. It has a higher number than all
+// others: if a Function returns to an earlier version, its record gets a new number, as with the
+// ReplicaSets of a Deployment. What is not applied yet, may not compile, or was changed by another
+// client is not a version.
+func (p *planner) record(fn *v1beta1.Function) {
+	foreign := p.seen.Deployment.UID != "" && p.seen.OwnedFields == nil
+	if p.AwaitsBuild || p.DeploymentDelay > 0 || foreign || !desired.IsIntact(p.Deployment) {
+		return
+	}
+	p.RecordName = desired.RecordName(p.Deployment)
+	p.IsLatest = p.seen.Verdict.Source == nil && p.Deployment.Labels[desired.SpecHashLabel] == p.specHash
+	number := int64(1)
+	for _, record := range p.seen.Records {
+		if record.Name != p.RecordName {
+			number = max(number, record.Revision+1)
+		}
+	}
+	i := slices.IndexFunc(p.seen.Records, func(r appsv1.ControllerRevision) bool { return r.Name == p.RecordName })
+	switch {
+	case i < 0:
+		version := fn
+		if former := p.seen.Revision(fn, desired.RevisionIn(p.Deployment)); former != nil { // the latest source has not been built
+			version = former
+		}
+		p.Record, p.RecordData = desired.Record(version, p.settings, p.Deployment, number)
+	case p.seen.Records[i].Revision < number:
+		p.RecordNumber = number
+	}
+}
+
+// unneededRecords returns the records to delete, and those of former versions that are kept. The
+// newest record of each spec is kept, for as many specs as the Function asks for. The records of the
+// current and the planned Deployment, and the newest of each template whose pods still run, are also
+// kept.
+func (p *planner) unneededRecords(fn *v1beta1.Function) (former, unneeded []appsv1.ControllerRevision) {
+	inUse := map[string]bool{desired.RecordNameOf(p.seen.Deployment): true, p.RecordName: true}
+	running := map[string]bool{}
+	for _, set := range p.seen.ReplicaSets {
+		if set.Status.Replicas > 0 {
+			running[desired.TemplateOf(&set)] = true
+		}
+	}
+	for _, record := range p.seen.Records {
+		if inUse[record.Name] {
+			delete(running, desired.TemplateOf(&record))
+		}
+	}
+	specs := map[string]bool{}
+	for _, record := range p.seen.Records {
+		spec, template := desired.RecordedSpec(&record), desired.TemplateOf(&record)
+		switch {
+		case inUse[record.Name], running[template]:
+			delete(running, template)
+		case specs[spec], len(former) >= fn.HistoryLimit():
+			unneeded = append(unneeded, record)
+			continue
+		default:
+			former = append(former, record)
+		}
+		specs[spec] = true
+	}
+	return former, unneeded
+}
