@@ -135,6 +135,7 @@ func newRoot(s streams, environ []string) *cobra.Command {
 		newGenerate(s), newBuild(s, environ), newRun(s, environ), newTest(s, environ),
 		newPack(s), newUnpack(s), newServe(s, environ), newVersion(environ),
 		newNew(s), newGet(s, environ), newDeploy(s), newLogs(s), newInvoke(s),
+		newRevisions(s), newDiff(s), newRollback(s),
 	)
 	root.SetIn(s.in)
 	root.SetOut(s.out)

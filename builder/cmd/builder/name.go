@@ -26,7 +26,7 @@ func nameFrom(path string) string {
 }
 
 // ownCall matches an invocation of this program in a text.
-var ownCall = regexp.MustCompile(`\bbuilder (build|deploy|fix|generate|get|invoke|logs|new|pack|run|serve|test|tidy|unpack|validate|version|vet|--)`)
+var ownCall = regexp.MustCompile(`\bbuilder (build|deploy|diff|fix|generate|get|invoke|logs|new|pack|revisions|rollback|run|serve|test|tidy|unpack|validate|version|vet|--)`)
 
 // named returns text with the name of this process in invocations of this program.
 func named(text string) string { return ownCall.ReplaceAllString(text, called+" $1") }

@@ -90,7 +90,7 @@ const maxAnnotated = 200_000
 func (k *Client) Apply(ctx context.Context, manifest []byte) ([]Function, error) {
 	args := []string{"apply", "--output=json", "--filename=-"}
 	if len(manifest) > maxAnnotated {
-		args = append(args, "--server-side")
+		args = append(args, "--server-side", "--force-conflicts") // like client-side apply
 	}
 	out, err := k.Output(ctx, bytes.NewReader(manifest), args...)
 	if err != nil {
