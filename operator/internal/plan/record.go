@@ -34,7 +34,7 @@ func (p *planner) record(fn *v1beta1.Function) {
 			version = former
 		}
 		p.Record, p.RecordData = desired.Record(version, p.settings, p.Deployment, number)
-	case p.seen.Records[i].Revision < number:
+	case p.IsLatest && p.seen.Records[i].Revision < number:
 		p.RecordNumber = number
 	}
 }
@@ -42,8 +42,12 @@ func (p *planner) record(fn *v1beta1.Function) {
 // unneededRecords returns the records to delete, and those of former versions that are kept. The
 // newest record of each spec is kept, for as many specs as the Function asks for. The records of the
 // current and the planned Deployment, and the newest of each template whose pods still run, are also
-// kept.
+// kept. While the latest spec is not in the planned Deployment, all are kept: after a restart of the
+// operator, one of them may be that of the latest spec, whose build is not known yet.
 func (p *planner) unneededRecords(fn *v1beta1.Function) (former, unneeded []appsv1.ControllerRevision) {
+	if !p.IsLatest {
+		return p.seen.Records, nil
+	}
 	inUse := map[string]bool{desired.RecordNameOf(p.seen.Deployment): true, p.RecordName: true}
 	running := map[string]bool{}
 	for _, set := range p.seen.ReplicaSets {

@@ -113,6 +113,17 @@ func TestUnneededRecords(t *testing.T) {
 	}
 }
 
+// While the latest spec is not in the Deployment, records with higher numbers are left alone: one may
+// be that of the latest spec, which was recorded before the operator restarted.
+func TestRecordsWhileUnbuilt(t *testing.T) {
+	s := begin(t, shared, first).serving(binary, 1).record(4).change(second)
+	s.recordOf(5, "other", "other", "other")
+	s.with(func(fn *v1beta1.Function) { fn.Spec.RevisionHistoryLimit = new(int32(0)) })
+	if p := s.plan(); p.Record != nil || p.RecordNumber != 0 || len(deleted(p)) > 0 {
+		t.Errorf("creates %v, renumbers to %d, deletes %v", p.Record, p.RecordNumber, deleted(p))
+	}
+}
+
 // While other clients have changed the template of the Deployment, its version is the recorded one.
 func TestRecordedTemplate(t *testing.T) {
 	s := begin(t, shared, first).serving(binary, 1).record(1)
