@@ -53,7 +53,7 @@ func TestRevisions(t *testing.T) {
 			{built(latest), "2 Serving, 1 Superseded"},
 			{seen(rolledOut(deployment(0, 0, latest)), nil), "2 Serving, 1 Superseded"},
 		},
-		"Planned": { // the Deployment is that of before the apply
+		"Planned": { // the Deployment in the Snapshot has the previous template
 			{built(old), "2 Superseded, 1 Serving"},
 			{planned(seen(rolledOut(deployment(1, 1, old)), sets(old))), "2 Starting, 1 Serving"},
 		},
