@@ -23,7 +23,7 @@ func (ns *namespace) agree(fn *v1beta1.Function) {
 	ns.t.Helper()
 	var first error
 	ns.eventually("kstatus, kubectl wait and the cluster agree about Function "+fn.Name, func() error {
-		err := ns.disagreement(fn)
+		err := ns.disagreement(fn.Name)
 		if first == nil {
 			first = err
 		}
@@ -34,13 +34,13 @@ func (ns *namespace) agree(fn *v1beta1.Function) {
 	}
 }
 
-// disagreement returns the first disagreement, or nil. It updates fn from the API server.
-func (ns *namespace) disagreement(fn *v1beta1.Function) error {
+// disagreement returns the first disagreement about the Function of a name, or nil.
+func (ns *namespace) disagreement(name string) error {
 	ns.t.Helper()
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("Function"))
-	get(ns, fn.Name, live)
-	*fn = v1beta1.Function{}
+	get(ns, name, live)
+	fn := &v1beta1.Function{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, fn); err != nil {
 		return err
 	}
