@@ -18,6 +18,7 @@ type activity struct {
 	UptimeSeconds   float64 `json:"uptimeSeconds"`
 	InFlightSeconds float64 `json:"inFlightSeconds"`
 	Served          int     `json:"served"`
+	Failed          int     `json:"failed"`
 	Rejected        int     `json:"rejected"`
 }
 
@@ -71,6 +72,41 @@ func TestLoad(t *testing.T) {
 	}
 	if again := f.allActivity(); again.InFlightSeconds != after.InFlightSeconds || again.UptimeSeconds <= after.UptimeSeconds {
 		t.Errorf("without a request: %+v, want the same as %+v and a longer uptime", again, after)
+	}
+}
+
+// Server errors, panics, timeouts and incomplete responses are failures. Client errors are not.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *runtime.Config) { c.RequestConcurrency, c.RequestTimeout = 1, 100*time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/panic":
+			panic("no")
+		case "/short":
+			w.Header().Set("Content-Length", "10")
+		case "/slow":
+			<-r.Context().Done()
+		case "/500":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "/404":
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	var failures int
+	for n, c := range []struct {
+		path  string
+		fails bool
+	}{{"/", false}, {"/404", false}, {"/500", true}, {"/panic", true}, {"/slow", true}, {"/short", true}, {"/", false}} {
+		if response, err := http.Get("http://" + f.addr + c.path); err == nil { //nolint:noctx // it ends
+			_ = response.Body.Close()
+		}
+		if c.fails {
+			failures++
+		}
+		waitFor(t, "the request of "+c.path+" to end", func() bool { return f.allActivity().Served == n+1 })
+		if got := f.allActivity().Failed; got != failures {
+			t.Errorf("after %s: %d failures, want %d", c.path, got, failures)
+		}
 	}
 }
 

@@ -91,8 +91,8 @@ func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 	return families, err
 }
 
-// activityHandler serves /activity. The activator reads it to scale functions to zero, and to set
-// the number of replicas of functions that scale on requests:
+// activityHandler serves /activity. The activator reads it to scale functions to zero, to set the
+// number of replicas of functions that scale on requests, and to verify rollouts:
 //
 //	inFlight         number of running handlers, including those whose request has timed out; a
 //	                 hijacked connection counts until its handler returns
@@ -102,6 +102,8 @@ func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 //	inFlightSeconds  integral of the number of requests in flight over that time, see
 //	                 [exchange.Load]; unlike inFlight, without requests that have timed out
 //	served           number of requests that have ended, without rejected ones
+//	failed           number of served requests with a status of 5xx, a panic, a timeout or a
+//	                 response of the wrong length
 //	rejected         number of requests that exceeded the concurrency of the function
 //
 // Requests to the admin port do not count.
@@ -111,8 +113,8 @@ func activityHandler(requests *exchange.Server) http.HandlerFunc {
 		load := requests.Load()
 		w.Header().Set("Content-Type", "application/json")
 		// The client may have closed the connection.
-		_, _ = fmt.Fprintf(w, "{\"inFlight\":%d,\"idleSeconds\":%.3f,\"uptimeSeconds\":%.6f,\"inFlightSeconds\":%.6f,\"served\":%d,\"rejected\":%d}\n",
-			inFlight, idle.Truncate(time.Millisecond).Seconds(), load.Uptime.Seconds(), load.InFlight.Seconds(), load.Served, load.Rejected)
+		_, _ = fmt.Fprintf(w, "{\"inFlight\":%d,\"idleSeconds\":%.3f,\"uptimeSeconds\":%.6f,\"inFlightSeconds\":%.6f,\"served\":%d,\"failed\":%d,\"rejected\":%d}\n",
+			inFlight, idle.Truncate(time.Millisecond).Seconds(), load.Uptime.Seconds(), load.InFlight.Seconds(), load.Served, load.Failed, load.Rejected)
 	}
 }
 

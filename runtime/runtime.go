@@ -18,7 +18,8 @@
 //	           not been read for 5 seconds
 //	/metrics   Prometheus metrics of the runtime and of the default registry
 //	/activity  JSON with the requests in flight, the time since the last one ended, and totals,
-//	           from which Goless decides when the function sleeps and how many replicas it has
+//	           from which Goless decides when the function sleeps, how many replicas it has, and whether
+//	           a rollout continues
 //
 // The package needs neither Kubernetes nor a container.
 package runtime

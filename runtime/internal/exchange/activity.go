@@ -47,6 +47,8 @@ type Load struct {
 	// Served and Rejected are the numbers of requests that have ended. The handler was not called
 	// for a rejected request.
 	Served, Rejected int64
+	// Failed is the number of served requests with a server error: see [Exchange.Failed].
+	Failed int64
 }
 
 // Load returns the load until now. A request is in flight from its start until it is settled: a
@@ -75,13 +77,16 @@ func (l *load) begin(at time.Time) {
 	l.running++
 }
 
-func (l *load) end(at time.Time, rejected bool) {
+func (l *load) end(at time.Time, x *Exchange) {
 	l.advance(at)
 	l.running--
-	if rejected {
+	if x.ErrorType == ErrorRejected {
 		l.total.Rejected++
-	} else {
-		l.total.Served++
+		return
+	}
+	l.total.Served++
+	if x.Failed() {
+		l.total.Failed++
 	}
 }
 

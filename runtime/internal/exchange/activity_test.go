@@ -56,7 +56,7 @@ func TestLoadOutOfOrder(t *testing.T) {
 	l.begin(now)
 	l.advance(now.Add(time.Second))
 	l.begin(now.Add(time.Second - time.Millisecond))
-	l.end(now.Add(2*time.Second), false)
+	l.end(now.Add(2*time.Second), &Exchange{})
 	if want := time.Second * 3; l.total.InFlight != want {
 		t.Errorf("got %s, want %s", l.total.InFlight, want)
 	}

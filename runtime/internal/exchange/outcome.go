@@ -108,5 +108,12 @@ func (x *Exchange) Bytes() int64 { return x.bytes }
 // handler has returned may be lost without being reported here.
 func (x *Exchange) Aborted() bool { return x.aborted || x.ErrorType == ErrorStalled }
 
+// Failed reports whether the function failed to serve the request: the status is 5xx, the handler
+// panicked, the request timed out, or the length of the response was wrong. A client that
+// disconnects or stalls is not a failure.
+func (x *Exchange) Failed() bool {
+	return x.Panic != nil || x.ErrorType == ErrorTimeout || x.ErrorType == ErrorContentLength || x.Status() >= http.StatusInternalServerError
+}
+
 // Duration returns the time from Start until the exchange was settled.
 func (x *Exchange) Duration() time.Duration { return x.duration }

@@ -58,7 +58,7 @@ func (u *unsettled) remove(x *Exchange) {
 	if !x.is {
 		return
 	}
-	u.load.end(x.Start.Add(x.duration), x.ErrorType == ErrorRejected)
+	u.load.end(x.Start.Add(x.duration), x)
 	if u.next == x {
 		u.next = x.following
 	}
