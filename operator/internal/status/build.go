@@ -126,7 +126,7 @@ func (v *view) outcomeInStatus() outcome {
 func withoutReport(o *plan.BuildService) outcome {
 	switch {
 	case o.Trouble != "":
-		return outcome{reason: v1beta1.ReasonBuilding, message: oneLine(o.Trouble)}
+		return outcome{reason: v1beta1.ReasonBuilding, message: workload.OneLine(o.Trouble)}
 	case !o.Waiting.IsZero(): // a duration would change the status with every reconcile
 		return outcome{reason: v1beta1.ReasonBuilding, message: "waiting since " + o.Waiting.UTC().Format(time.RFC3339) + " in the queue of the build service, behind other builds"}
 	}
@@ -174,7 +174,7 @@ func podOutcome(pod *corev1.Pod, waits string) outcome {
 // scheduler has not processed it.
 func unscheduled(pod *corev1.Pod) string {
 	if c := workload.Unscheduled(pod); c != nil {
-		return oneLine("the pod is not scheduled: " + c.Message)
+		return workload.OneLine("the pod is not scheduled: " + c.Message)
 	}
 	return ""
 }

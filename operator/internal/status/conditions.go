@@ -122,7 +122,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 	case len(v.seen.Plan.Diagnostics) > 0:
 		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Plan.Diagnostics, v.seen.Plan.Omitted)), true
 	case v.seen.Outcome.Err != nil:
-		return no(v1beta1.ReasonApplyFailed, oneLine(v.seen.Outcome.Err.Error())), false
+		return no(v1beta1.ReasonApplyFailed, workload.OneLine(v.seen.Outcome.Err.Error())), false
 	case v.complete() && v.hasWantedReplicas() && v.fn.Stopped():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0; no pod runs"), false
 	case v.complete() && v.sleepingOrWaking():
@@ -135,7 +135,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
 	if ended := v.crash(); ended != nil {
-		message := fmt.Sprintf("the function exited with code %d: %s", ended.ExitCode, whyItEnded(v.fn, ended))
+		message := fmt.Sprintf("the function exited with code %d: %s", ended.ExitCode, workload.ExitReason(v.fn, ended))
 		return no(v1beta1.ReasonCrashLooping, message), true
 	}
 	reason, message := v1beta1.ReasonRollingOut, v.rollout()
@@ -159,7 +159,7 @@ func (v *view) degraded() metav1.Condition {
 		reason = cmp.Or(reason, problem.Reason)
 		messages = append(messages, problem.Message)
 	}
-	return condition(v1beta1.ConditionDegraded, metav1.ConditionTrue, reason, oneLine(strings.Join(messages, "; ")))
+	return condition(v1beta1.ConditionDegraded, metav1.ConditionTrue, reason, workload.OneLine(strings.Join(messages, "; ")))
 }
 
 // complete reports whether the latest spec is serving: all pods have the latest template, at least
@@ -289,7 +289,7 @@ func (v *view) scaling() metav1.Condition {
 	if v.newest.failed() {
 		message = v.newest.message
 	} else if ended := v.crash(); ended != nil {
-		message = fmt.Sprintf("a replica exited with code %d: %s", ended.ExitCode, whyItEnded(v.fn, ended))
+		message = fmt.Sprintf("a replica exited with code %d: %s", ended.ExitCode, workload.ExitReason(v.fn, ended))
 	}
 	return condition(v1beta1.ConditionReconciling, metav1.ConditionTrue, v1beta1.ReasonScaling, message)
 }

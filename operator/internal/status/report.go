@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/workload"
 )
 
 // report is the content of the builder's termination message. The builder documents this format;
@@ -59,12 +60,12 @@ func (r *report) outcome(exitCode int32) outcome {
 	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,
 		v1beta1.ReasonBuildOutOfMemory, v1beta1.ReasonBuildFailed:
 	default:
-		return outcome{reason: v1beta1.ReasonBuildFailed, message: oneLine("the builder reported a reason that this operator does not know: " + r.Reason)}
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: workload.OneLine("the builder reported a reason that this operator does not know: " + r.Reason)}
 	}
 	if r.Reason == v1beta1.ReasonBuilt && exitCode != 0 {
 		return outcome{reason: v1beta1.ReasonBuildFailed, message: fmt.Sprintf("the builder reported success but exited with code %d", exitCode)}
 	}
-	r.Duration, r.Toolchain = oneLine(r.Duration), oneLine(r.Toolchain)
+	r.Duration, r.Toolchain = workload.OneLine(r.Duration), workload.OneLine(r.Toolchain)
 	r.Diagnostics, r.Warnings = printable(r.Diagnostics), printable(r.Warnings)
 	return outcome{reason: r.Reason, message: r.text(), report: r}
 }
@@ -72,7 +73,7 @@ func (r *report) outcome(exitCode int32) outcome {
 func printable(diagnostics []v1beta1.Diagnostic) []v1beta1.Diagnostic {
 	diagnostics = diagnostics[:min(len(diagnostics), maxDiagnostics)]
 	for i := range diagnostics {
-		diagnostics[i].File, diagnostics[i].Message = oneLine(diagnostics[i].File), oneLine(diagnostics[i].Message)
+		diagnostics[i].File, diagnostics[i].Message = workload.OneLine(diagnostics[i].File), workload.OneLine(diagnostics[i].Message)
 	}
 	return diagnostics
 }
@@ -82,9 +83,9 @@ func (r *report) text() string {
 	case len(r.Diagnostics) > 0:
 		return summary(r.Diagnostics, r.Omitted)
 	case len(r.Warnings) > 0:
-		return warned(oneLine(r.Message), r.Warnings)
+		return warned(workload.OneLine(r.Message), r.Warnings)
 	case r.Message == "":
 		return "the builder reported only " + r.Reason
 	}
-	return oneLine(r.Message)
+	return workload.OneLine(r.Message)
 }

@@ -86,7 +86,7 @@ func (v *view) wakeFailed() string {
 	if why == "" || !v.maySleep() || d != nil && d.Status.ReadyReplicas > 0 || v.revisionByActivator() != "" {
 		return ""
 	}
-	text := "the last request failed to wake the function: " + oneLine(why)
+	text := "the last request failed to wake the function: " + workload.OneLine(why)
 	problem, waits := v.podProblem()
 	if problem != nil {
 		waits = problem.Message
@@ -104,13 +104,13 @@ func (v *view) lacks() []validation.Problem {
 	if why := v.seen.Snapshot.Activator.StaysAwake; why != "" && v.fn.MaySleep() {
 		all = append(slices.Clone(all), validation.Problem{
 			Reason:  v1beta1.ReasonCannotSleep,
-			Message: oneLine("cannot scale the function to zero, because the activator cannot read how long it has been idle: " + why),
+			Message: workload.OneLine("cannot scale the function to zero, because the activator cannot read how long it has been idle: " + why),
 		})
 	}
 	if why := v.cannotScale(); why != "" {
 		all = append(slices.Clone(all), validation.Problem{
 			Reason:  v1beta1.ReasonCannotScale,
-			Message: oneLine("the number of replicas does not change: " + why),
+			Message: workload.OneLine("the number of replicas does not change: " + why),
 		})
 	}
 	return all

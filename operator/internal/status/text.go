@@ -3,34 +3,12 @@ package status
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/workload"
 )
-
-// maxLine is the maximum length of a text in a condition and in an event, which is limited to 1024
-// bytes.
-const maxLine = 512
-
-// oneLine converts any text to one printable line. The text may be written by a function; control
-// sequences for terminals and line breaks must not reach logs.
-func oneLine(text string) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, strings.TrimSpace(text))
-	if len(text) <= maxLine {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxLine], "") + "..."
-}
 
 // summary returns one line about diagnostics: the first one, and the number of others.
 func summary(diagnostics []v1beta1.Diagnostic, omitted int32) string {
@@ -62,14 +40,14 @@ func place(d v1beta1.Diagnostic) string {
 	if d.Column > 0 {
 		text += fmt.Sprintf(":%d", d.Column)
 	}
-	return oneLine(text + ": " + d.Message)
+	return workload.OneLine(text + ": " + d.Message)
 }
 
 // waiting returns the reason why a container does not run. For an image that cannot be pulled, the
 // kubelet alternates between two reasons with the same cause; the result contains the first one.
 func waiting(w *corev1.ContainerStateWaiting) string {
 	if _, cause, ok := strings.Cut(w.Message, "ErrImagePull: "); ok && w.Reason == "ImagePullBackOff" {
-		return oneLine("ErrImagePull: " + cause)
+		return workload.OneLine("ErrImagePull: " + cause)
 	}
-	return oneLine(w.Reason + ": " + w.Message)
+	return workload.OneLine(w.Reason + ": " + w.Message)
 }

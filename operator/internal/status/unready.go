@@ -68,7 +68,7 @@ func (v *view) podProblem() (problem *validation.Problem, waits string) {
 			case v.slow(&c):
 				return &validation.Problem{Reason: EventNotServing, Message: v.unready(&pod, &c)}, ""
 			case workload.EndedWithoutBinary(&pod, ended):
-				waits = cmp.Or(waits, "a replica cannot start: "+whyItEnded(v.fn, ended))
+				waits = cmp.Or(waits, "a replica cannot start: "+workload.ExitReason(v.fn, ended))
 			case c.State.Running != nil:
 				waits = cmp.Or(waits, v.unready(&pod, &c))
 			}
@@ -84,7 +84,7 @@ func (v *view) otherContainer(pod *corev1.Pod, c *corev1.ContainerStatus) (probl
 	name, logs := nameOfOthers(c), fmt.Sprintf("kubectl logs %s --container %s", pod.Name, c.Name)
 	switch ended := workload.LastEnd(c); {
 	case ended != nil:
-		why := oneLine(cmp.Or(ended.Reason, "no reason given"))
+		why := workload.OneLine(cmp.Or(ended.Reason, "no reason given"))
 		return &validation.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sexited with code %d (%s), so its pod is not ready; see %s --previous", name, ended.ExitCode, why, logs)}, ""
 	case v.slow(c):
 		since := c.State.Running.StartedAt.UTC().Format(time.RFC3339)
@@ -145,7 +145,7 @@ func (v *view) waitsForFiles(pod *corev1.Pod) string {
 	if !prepares || len(needed) == 0 {
 		return ""
 	}
-	return oneLine("a replica waits for files from " + strings.Join(needed, ", ") + "; see kubectl describe pod " + pod.Name + " for missing ones")
+	return workload.OneLine("a replica waits for files from " + strings.Join(needed, ", ") + "; see kubectl describe pod " + pod.Name + " for missing ones")
 }
 
 // slow reports whether a container has run for longer than SlowStart without being ready.
@@ -206,7 +206,7 @@ func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 			"Start, an init function or the initialization of a package variable does not return, or Ready fails; see kubectl logs " + pod.Name
 	}
 	if ended := c.LastTerminationState.Terminated; ended != nil {
-		text += fmt.Sprintf(" (previously it exited with code %d: %s)", ended.ExitCode, whyItEnded(v.fn, ended))
+		text += fmt.Sprintf(" (previously it exited with code %d: %s)", ended.ExitCode, workload.ExitReason(v.fn, ended))
 	}
 	return text
 }
@@ -227,7 +227,7 @@ func (v *view) rollout() string {
 	}
 	text := fmt.Sprintf("%d of %d replicas are ready with the latest version", v.latestAvailable(), workload.Replicas(d))
 	if o := v.seen.Plan.BuildService; o != nil && o.Trouble != "" {
-		text += "; " + oneLine(o.Trouble)
+		text += "; " + workload.OneLine(o.Trouble)
 	}
 	problem, waits := v.podProblem()
 	if problem != nil {
@@ -303,7 +303,7 @@ func (v *view) podsNotCreated() string {
 		}
 	}
 	if c := workload.Progressing(d); c.Status == corev1.ConditionFalse && c.Reason == "ReplicaSetCreateError" {
-		return oneLine("the ReplicaSet cannot be created: " + c.Message)
+		return workload.OneLine("the ReplicaSet cannot be created: " + c.Message)
 	}
 	return ""
 }
@@ -321,7 +321,7 @@ var forbidden = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
 // lists the containers with their amounts and the fields of the Function that set them.
 func refused(message string, d *appsv1.Deployment) string {
 	message = forbidden.ReplaceAllString(message, "")
-	text := []string{oneLine("pods cannot be created: " + message)}
+	text := []string{workload.OneLine("pods cannot be created: " + message)}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if !strings.Contains(message, string(name)) {
 			continue
