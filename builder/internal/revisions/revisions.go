@@ -23,7 +23,7 @@ import (
 // notVersioned are the fields of a spec that do not affect the pods. They are not recorded, and a
 // rollback keeps them: for example, it does not scale the function. Package desired of the operator
 // has the same list.
-var notVersioned = []string{"service", "appProtocol", "replicas", "scaling", "revisionHistoryLimit", "progressDeadlineSeconds"}
+var notVersioned = []string{"service", "appProtocol", "replicas", "scaling", "rollout", "revisionHistoryLimit", "progressDeadlineSeconds"}
 
 // sourceField is the field of a spec with the source.
 const sourceField = "function"

@@ -47,8 +47,8 @@ type Function struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is the desired state. A change triggers a rollout, except for a change of service,
-	// appProtocol, replicas, scaling, revisionHistoryLimit or progressDeadlineSeconds. The old pods
-	// serve until the new ones are ready.
+	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit or progressDeadlineSeconds. The
+	// old pods serve until the new ones are ready.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 
@@ -268,6 +268,11 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
+	// rollout configures how a new version replaces the previous one. Default: it replaces it when it
+	// is ready. A change of this field does not restart pods.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
 
 	// revisionHistoryLimit is the number of former revisions to keep; "builder rollback" returns to
 	// one of them. Default: 5. Minimum: 0. Each revision is a ControllerRevision, and its source a

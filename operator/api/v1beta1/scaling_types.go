@@ -11,6 +11,10 @@ import (
 // it.
 const FunctionLabel = "goless.io/function"
 
+// TemplateLabel contains, on pods, ReplicaSets and records, the hash of their pod template and,
+// after a hyphen, the hash of the names of its fields.
+const TemplateLabel = "goless.io/template"
+
 // SleepAfterAnnotation is set on the Service of a function that may sleep. Its value is the idle
 // time after which the function sleeps, as a Go duration such as 5m0s.
 const SleepAfterAnnotation = "goless.io/sleep-after"
@@ -37,6 +41,10 @@ const (
 	// most pods do not respond, or the API server rejects the change. It is removed when the
 	// activator can scale the function again.
 	CannotScaleAnnotation = "goless.io/cannot-scale"
+
+	// VerifiedAnnotation contains the requests that were counted to verify a rollout, as JSON; see
+	// package verification. It is removed when the rollout is no longer verified.
+	VerifiedAnnotation = "goless.io/verified"
 )
 
 const (

@@ -74,6 +74,14 @@ const (
 	// ReasonRollingOut is the reason of Ready during a rollout.
 	ReasonRollingOut = "RollingOut"
 
+	// ReasonVerifying is the reason of Ready during a rollout in which the first new pod serves
+	// beside the old ones, see spec.rollout.verify.
+	ReasonVerifying = "Verifying"
+
+	// ReasonRolledBack is the reason of Ready after the latest spec was worse than the previous one,
+	// which serves again, see spec.rollout.verify.
+	ReasonRolledBack = "RolledBack"
+
 	// ReasonScaling is the reason of Reconciling while a ready function does not have the desired
 	// number of replicas.
 	ReasonScaling = "Scaling"
@@ -156,11 +164,11 @@ type FunctionStatus struct {
 	//   - True: Serving, Asleep, Stopped. Ready stays True while the number of replicas changes; in
 	//     that time, Reconciling is True with reason Scaling, unless the function falls asleep or
 	//     wakes.
-	//   - False, in progress or retried: Building, RollingOut, NoActivator, WakeFailed,
+	//   - False, in progress or retried: Building, RollingOut, Verifying, NoActivator, WakeFailed,
 	//     ApplyFailed, BuildFailed.
 	//   - False, and Stalled is True with a message about what to change: InvalidSource,
 	//     InvalidSpec, CompileFailed, BuildTimeout, BuildOutOfMemory, CrashLooping,
-	//     ProgressDeadlineExceeded, NotOwned, ServiceConflict.
+	//     ProgressDeadlineExceeded, RolledBack, NotOwned, ServiceConflict.
 	//
 	// Degraded means that the function serves but an optional part is missing. Its reasons are
 	// DisruptionBudgetFailed, NetworkPolicyFailed, AutoscalerFailed, AutoscalerConflict,
@@ -254,6 +262,10 @@ const (
 
 	// RevisionFailed is the state of a revision that could not serve.
 	RevisionFailed RevisionState = "Failed"
+
+	// RevisionRolledBack is the state of a revision that was worse than the previous one, which
+	// serves again.
+	RevisionRolledBack RevisionState = "RolledBack"
 )
 
 // RevisionStatus is the state of one revision of a function.
@@ -272,7 +284,7 @@ type RevisionStatus struct {
 	// creationTime is the time when the ControllerRevision was created.
 	CreationTime metav1.Time `json:"creationTime"`
 
-	// state is Starting, Serving, Superseded, Skipped or Failed.
+	// state is Starting, Serving, Superseded, Skipped, Failed or RolledBack.
 	State RevisionState `json:"state"`
 
 	// reason is the reason of Ready with which a revision failed.

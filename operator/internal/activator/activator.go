@@ -6,7 +6,7 @@
 //
 // One replica is the leader. It assigns the ports, adds the replicas to the EndpointSlices or
 // removes them, and scales idle functions to zero. It also scales functions on requests, see package
-// autoscale.
+// autoscale, and counts the requests of rollouts that are verified, see package verify.
 //
 //	activator.go    the Reconciler
 //	scaledown.go    the steps of a scale-down
@@ -39,6 +39,7 @@ import (
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/routing"
+	"goless.io/operator/internal/activator/verify"
 	"goless.io/operator/internal/workload"
 )
 
@@ -74,6 +75,7 @@ type Reconciler struct {
 	ports      *routing.Ports
 	poller     *backend.Poller
 	scaler     *autoscale.Scaler
+	verifier   *verify.Verifier
 
 	// scaleDowns contains the routing.ScaleDown of each Service whose function is being scaled to
 	// zero. A new leader starts with an empty map, which restarts scale-downs in progress.
@@ -204,14 +206,14 @@ func (r *Reconciler) assignPort(ctx context.Context, rt *route) (time.Duration, 
 // disableSleep stops routing requests to the activators for a function that must no longer sleep.
 // If the function is asleep or waking, the activators receive its requests until a pod is ready,
 // unless it was stopped (its Deployment has 0 replicas). The EndpointSlices, which reserve the
-// port, are deleted one Settle after they were emptied. A function that cannot be scaled on requests
-// has empty EndpointSlices with the reason.
+// port, are deleted one Settle after they were emptied. A function that cannot be scaled on requests,
+// or whose rollout has a report, has empty EndpointSlices with annotations.
 func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration, error) {
 	r.scaleDowns.Delete(rt.Service)
 	r.poller.Forget(rt.Service)
-	problem := r.scalingProblem(rt)
-	rt.annotations = map[string]string{v1beta1.CannotScaleAnnotation: problem}
-	if rt.port == 0 && problem != "" {
+	rt.annotations = map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt), v1beta1.VerifiedAnnotation: r.verified(rt)}
+	reports := rt.annotations[v1beta1.CannotScaleAnnotation] != "" || rt.annotations[v1beta1.VerifiedAnnotation] != ""
+	if rt.port == 0 && reports {
 		return r.assignPort(ctx, rt)
 	}
 	if rt.port == 0 {
@@ -227,7 +229,7 @@ func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration
 	if o.Routed {
 		return r.stopRouting(ctx, rt, o)
 	}
-	if problem != "" {
+	if reports {
 		r.unroutedSince.Delete(rt.Service)
 		return 0, r.writeSlices(ctx, rt, nil)
 	}

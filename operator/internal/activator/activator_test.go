@@ -40,6 +40,7 @@ type function struct {
 	led       atomic.Bool  // whether the leader has queried the pods
 	answers   sync.RWMutex // locked while the pods do not respond
 	load      atomic.Int32 // requests in flight that its pods report, instead of busy, if not 0; below 0, they fail
+	served    atomic.Int32 // requests that its pods have served, half of which failed
 
 	// The address on which its pods serve until stop is called.
 	ip   string
@@ -97,7 +98,7 @@ func (f *function) serve() {
 			_, _ = io.WriteString(w, `{"inFlight":1,"idleSeconds":0}`)
 			return
 		}
-		_, _ = io.WriteString(w, `{"inFlight":0,"idleSeconds":3600}`)
+		_, _ = fmt.Fprintf(w, `{"inFlight":0,"idleSeconds":3600,"served":%d,"failed":%d}`, f.served.Load(), f.served.Load()/2)
 	})
 }
 

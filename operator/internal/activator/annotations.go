@@ -13,6 +13,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/routing"
+	"goless.io/operator/internal/verification"
 )
 
 // maxAnnotation is the maximum length of an annotation value, in bytes.
@@ -23,8 +24,9 @@ const maxAnnotation = 1024
 //   - WakeFailedAnnotation: why the last wake-up failed, until a pod is ready
 //   - StaysAwakeAnnotation: why the activity of the pods is unknown, which keeps the function awake
 //   - CannotScaleAnnotation: why the function cannot be scaled on requests
+//   - VerifiedAnnotation: the requests of a rollout that is verified
 func (r *Reconciler) annotations(rt *route, o routing.Observation) map[string]string {
-	annotations := map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt)}
+	annotations := map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt), v1beta1.VerifiedAnnotation: r.verified(rt)}
 	for i := range rt.slices {
 		why := rt.slices[i].Annotations[v1beta1.WakeFailedAnnotation]
 		if why != "" && len(o.Ready) == 0 && routing.BelongsTo(&rt.slices[i], rt.Backend) {
@@ -47,6 +49,24 @@ func (r *Reconciler) scalingProblem(rt *route) string {
 	for i := range rt.slices {
 		if why := rt.slices[i].Annotations[v1beta1.CannotScaleAnnotation]; why != "" && routing.BelongsTo(&rt.slices[i], rt.Backend) {
 			return why
+		}
+	}
+	return ""
+}
+
+// verified returns the report about a rollout that is verified; empty if there is none. A new leader
+// keeps the report of the former one.
+func (r *Reconciler) verified(rt *route) string {
+	if rt.Verify == nil {
+		return ""
+	}
+	if report := r.verifier.Report(rt.Service, *rt.Verify); report != nil {
+		return report.String()
+	}
+	for i := range rt.slices {
+		text := rt.slices[i].Annotations[v1beta1.VerifiedAnnotation]
+		if report := verification.ParseReport(text); report != nil && report.Template == rt.Verify.Template && routing.BelongsTo(&rt.slices[i], rt.Backend) {
+			return text
 		}
 	}
 	return ""

@@ -30,6 +30,7 @@ import (
 	"goless.io/operator/internal/activator/autoscale"
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/routing"
+	"goless.io/operator/internal/activator/verify"
 )
 
 // Cache indexes: Services by Function name, and EndpointSlices by Service name.
@@ -72,11 +73,13 @@ func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error)
 // 1000s.
 const maxBackoff = 30 * time.Second
 
-// Register adds r to the manager as a controller, and another controller that scales functions on
-// requests, see package autoscale. The first one reconciles a Service when:
+// Register adds r to the manager as a controller, another one that scales functions on requests, see
+// package autoscale, and one that verifies rollouts, see package verify. The first one reconciles a
+// Service when:
 //
 //   - the Service, an EndpointSlice that it owns, or a pod of its function changes
-//   - the Poller has a result for its function, or the Scaler cannot scale it or can again
+//   - the Poller has a result for its function, the Scaler cannot scale it or can again, or the
+//     Verifier has a report
 //   - a pod of the activator changes, or this replica becomes the leader (all Services)
 func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	r.client, r.live, r.ports, r.poller = mgr.GetClient(), mgr.GetAPIReader(), routing.NewPorts(), backend.NewPoller()
@@ -105,6 +108,17 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
+	r.verifier = verify.New(r.client, r.Pods, r.IsLeader)
+	err = builder.ControllerManagedBy(mgr).
+		Named("verify").
+		For(&corev1.Service{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOfPod)).
+		WatchesRawSource(onStart()).
+		WithOptions(options(concurrentVerifications)).
+		Complete(r.verifier)
+	if err != nil {
+		return err
+	}
 	return builder.ControllerManagedBy(mgr).
 		Named("activator").
 		For(&corev1.Service{}).
@@ -115,12 +129,17 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		WatchesRawSource(onStart()).
 		WatchesRawSource(source.Channel(r.poller.Answered, forService)).
 		WatchesRawSource(source.Channel(r.scaler.Changed, forService)).
+		WatchesRawSource(source.Channel(r.verifier.Changed, forService)).
 		WithOptions(options(8)).
 		Complete(r)
 }
 
 // concurrentEvaluations is the number of functions whose load is measured at the same time.
 const concurrentEvaluations = 128
+
+// concurrentVerifications is the number of functions whose pods are polled at the same time to verify
+// rollouts.
+const concurrentVerifications = 32
 
 // options returns the options of a controller.
 func options(concurrent int) controller.Options {

@@ -29,9 +29,8 @@ const (
 	// pods.
 	RevisionLabel = "goless.io/revision"
 
-	// TemplateLabel contains, on pods, ReplicaSets and records, the hash of their pod template and,
-	// after a hyphen, the hash of the names of its fields.
-	TemplateLabel = "goless.io/template"
+	// TemplateLabel is the label with the hash of a pod template.
+	TemplateLabel = v1beta1.TemplateLabel
 
 	// ValuesAnnotation contains, on pods, the hash of the values that their environment and files
 	// refer to in ConfigMaps and Secrets.

@@ -16,7 +16,7 @@ const MetricsLabel = "goless.io/metrics"
 
 // NetworkPolicy returns a policy that allows only what the function needs:
 //   - ingress: requests, scrapes from namespaces with MetricsLabel, and the activator, which
-//     queries the requests of a function that may sleep or scales on requests
+//     queries the requests of a function that may sleep, scales on requests or verifies rollouts
 //   - egress: the DNS of the cluster, the build service, and the destinations in the settings
 func NetworkPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	scraping := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{MetricsLabel: "enabled"}))
@@ -28,7 +28,7 @@ func NetworkPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.Ne
 			networkingv1ac.NetworkPolicyIngressRule().WithPorts(tcp(intstr.FromString(portMetrics))).WithFrom(scraping),
 		).
 		WithEgress(toDNS(), toBuildService())
-	if fn.MaySleep() || fn.ScalesOnRequests() {
+	if fn.MaySleep() || fn.ScalesOnRequests() || fn.Verifies() {
 		spec.Ingress[1].WithFrom(named("goless-activator"))
 	}
 	spec.Egress = append(spec.Egress, s.NetworkPolicyEgress...)

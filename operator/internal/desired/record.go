@@ -104,7 +104,7 @@ func SetData(record *appsv1ac.ControllerRevisionApplyConfiguration, data *Record
 // notVersioned are the fields of a spec that do not affect the pods, and the source, which is
 // recorded by its hash. A change of the others makes a new version. builder/internal/revisions has
 // the same list.
-var notVersioned = []string{"function", "service", "appProtocol", "replicas", "scaling", "revisionHistoryLimit", "progressDeadlineSeconds"}
+var notVersioned = []string{"function", "service", "appProtocol", "replicas", "scaling", "rollout", "revisionHistoryLimit", "progressDeadlineSeconds"}
 
 // VersionedFields returns the fields of a spec that a record contains.
 func VersionedFields(spec map[string]any) map[string]any {

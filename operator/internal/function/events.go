@@ -14,6 +14,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
 
@@ -25,6 +26,9 @@ const (
 	// eventReferenceChanged reports a rollout for a changed value that the environment or the files
 	// refer to.
 	eventReferenceChanged = "ReferenceChanged"
+
+	// eventVerified reports that a rollout was verified and continues.
+	eventVerified = "Verified"
 )
 
 // history contains, for each Function, the state that events have been recorded for, so that no
@@ -97,6 +101,22 @@ func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 	}
 	r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventReferenceChanged, "Reconcile",
 		"%s changed; rolling out the function", strings.Join(seen.Snapshot.Values.Changed, " and "))
+}
+
+// announceVerification records an event and counts the result when a verified rollout continues or
+// was rolled back. The event of a rollback is that of the condition Stalled.
+func (r *Reconciler) announceVerification(fn *v1beta1.Function, seen status.Seen) {
+	v := seen.Plan.Verification
+	if v == nil || !v.New || seen.Plan.DeploymentDelay > 0 || seen.Outcome.Err != nil {
+		return
+	}
+	r.Metrics.Verified(string(v.Result))
+	switch v.Result {
+	case plan.VerificationPassed:
+		r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventVerified, "Reconcile", "%s", v.Message)
+	case plan.VerificationNotCounted:
+		r.warn(fn, eventVerified, v.Message)
+	}
 }
 
 // announceEnds records an event when a replica has exited and is restarted, unless the status

@@ -22,6 +22,7 @@ type Metrics struct {
 	durations  *prometheus.HistogramVec
 	ready      prometheus.Histogram
 	rollouts   prometheus.Counter
+	verified   *prometheus.CounterVec
 	admissions *prometheus.CounterVec
 
 	// changed contains, by the name of a Function, the time since which its status does not match
@@ -50,6 +51,10 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "goless_rollouts_total",
 			Help: "Changes of the pod templates of functions, including the first one.",
 		}),
+		verified: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "goless_rollout_verifications_total",
+			Help: "Verified rollouts by result: Passed, NotCounted (continued without a comparison, because there were too few requests or their number is unknown) or RolledBack.",
+		}, []string{"result"}),
 		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_admissions_total",
 			Help: "Admission reviews of Functions and FunctionClasses by result: Allowed, Refused, or NotValidated (allowed without validation).",
@@ -58,7 +63,10 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	for _, answer := range []string{Allowed, Denied, NotValidated} {
 		m.admissions.WithLabelValues(answer) // exports 0 before the first event
 	}
-	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.admissions} {
+	for _, result := range []string{"Passed", "NotCounted", "RolledBack"} {
+		m.verified.WithLabelValues(result)
+	}
+	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.verified, m.admissions} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -78,6 +86,9 @@ func (m *Metrics) RecordAdmission(answer string) { m.admissions.WithLabelValues(
 
 // RolledOut counts a change of a pod template.
 func (m *Metrics) RolledOut() { m.rollouts.Inc() }
+
+// Verified counts the result of a verified rollout: Passed, NotCounted or RolledBack.
+func (m *Metrics) Verified(result string) { m.verified.WithLabelValues(result).Inc() }
 
 // Changed records the time at which a Function was first seen with a status of an older generation.
 func (m *Metrics) Changed(fn *v1beta1.Function, now time.Time) {

@@ -19,9 +19,11 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/backend"
+	"goless.io/operator/internal/verification"
 )
 
-// Activator is the state of the activator for a Function that may sleep or scales on requests.
+// Activator is the state of the activator for a Function that may sleep, scales on requests or
+// verifies rollouts.
 type Activator struct {
 	// Ready reports whether a replica of the activator is ready.
 	Ready bool
@@ -40,6 +42,10 @@ type Activator struct {
 	// CannotScale is the reason why the activator cannot scale the function on requests; empty if it
 	// can.
 	CannotScale string
+
+	// Verified contains the requests that were counted to verify a rollout; nil until they are
+	// counted. They may be those of an earlier rollout.
+	Verified *verification.Report
 }
 
 // read reads the EndpointSlices of the activator that belong to services. Any client can label a
@@ -61,6 +67,9 @@ func (a *Activator) read(all []discoveryv1.EndpointSlice, services []corev1.Serv
 		}
 		if why, ok := all[i].Annotations[v1beta1.CannotScaleAnnotation]; ok {
 			a.CannotScale = why
+		}
+		if report := verification.ParseReport(all[i].Annotations[v1beta1.VerifiedAnnotation]); report != nil {
+			a.Verified = report
 		}
 	}
 }
@@ -131,5 +140,6 @@ var sliceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return (len(before.Endpoints) > 0) != (len(now.Endpoints) > 0) ||
 		before.Annotations[v1beta1.WakeFailedAnnotation] != now.Annotations[v1beta1.WakeFailedAnnotation] ||
 		before.Annotations[v1beta1.StaysAwakeAnnotation] != now.Annotations[v1beta1.StaysAwakeAnnotation] ||
-		before.Annotations[v1beta1.CannotScaleAnnotation] != now.Annotations[v1beta1.CannotScaleAnnotation]
+		before.Annotations[v1beta1.CannotScaleAnnotation] != now.Annotations[v1beta1.CannotScaleAnnotation] ||
+		before.Annotations[v1beta1.VerifiedAnnotation] != now.Annotations[v1beta1.VerifiedAnnotation]
 }}

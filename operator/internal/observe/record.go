@@ -24,15 +24,21 @@ func (o *Observer) recordedTemplate(ctx context.Context, fn *v1beta1.Function, s
 	if i < 0 {
 		return nil, nil
 	}
+	return o.templateIn(ctx, fn, s.Records[i].Name)
+}
+
+// templateIn returns the pod template in a record, which it reads from the API server; nil if the
+// record was deleted, or another client has written it.
+func (o *Observer) templateIn(ctx context.Context, fn *v1beta1.Function, name string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	var record appsv1.ControllerRevision
-	err := o.Live.Get(ctx, client.ObjectKeyFromObject(&s.Records[i]), &record)
+	err := o.Live.Get(ctx, client.ObjectKey{Namespace: fn.Namespace, Name: name}, &record)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading ControllerRevision %q: %w", s.Records[i].Name, err)
+		return nil, fmt.Errorf("reading ControllerRevision %q: %w", name, err)
 	}
 	var data desired.RecordData
 	found := err == nil && metav1.IsControlledBy(&record, fn)
 	if found && json.Unmarshal(record.Data.Raw, &data) == nil && desired.IsIntactTemplate(data.Template) {
 		return data.Template, nil
 	}
-	return nil, nil // it was deleted, or another client has written it
+	return nil, nil
 }

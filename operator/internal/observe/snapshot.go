@@ -60,6 +60,10 @@ type Snapshot struct {
 	// no such record. See Applied.
 	RecordedTemplate *corev1ac.PodTemplateSpecApplyConfiguration
 
+	// PreviousTemplate is the pod template of the version that is restored if the one in the
+	// Deployment is worse; nil if the rollout is not being verified, and if there is no record of it.
+	PreviousTemplate *corev1ac.PodTemplateSpecApplyConfiguration
+
 	// Services are all Services that belong to the Function, and Sources all its ConfigMaps with
 	// sources. Both include those of former specs.
 	Services []corev1.Service

@@ -18,13 +18,17 @@ import (
 // compile. The Deployment has one of these pod templates:
 //   - the current one, for a Function that has been built and whose spec has not changed
 //   - the current one, while the build service has not compiled the source
+//   - the current one, after the spec was rolled back
 //   - a new one, with the binary that the build service is going to compile, if there are no pods
 //     that could serve in the meantime
 //   - a new one, in which each pod compiles the source
 //   - a new one, with the binary of the build service
 func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *BuildService) {
 	compiling := desired.Deployment(fn, p.settings, p.values, nil)
-	p.specHash = compiling.Labels[desired.SpecHashLabel]
+	p.compiling, p.specHash = compiling, compiling.Labels[desired.SpecHashLabel]
+	if p.isRolledBack(fn, compiling) {
+		return desired.Keep(compiling, p.seen.Applied()), nil
+	}
 	keeps := p.keepsTemplate(fn, compiling)
 	has := desired.BinaryOf(p.seen.Applied(), fn)
 	switch {

@@ -79,6 +79,11 @@ type Plan struct {
 	// current pods are starting; 0 to apply it now.
 	DeploymentDelay time.Duration
 
+	// Verification is the state of the verification of the rollout; nil if it is not verified.
+	// VerificationDelay is the time until a decision is due; 0 if that is unknown.
+	Verification      *Verification
+	VerificationDelay time.Duration
+
 	// The objects to apply. Objects that are nil are not changed.
 	Deployment    *appsv1ac.DeploymentApplyConfiguration
 	Service       *corev1ac.ServiceApplyConfiguration
@@ -133,6 +138,9 @@ type planner struct {
 	seen     *observe.Snapshot
 	values   string
 	specHash string // of the latest valid spec
+
+	// compiling is the Deployment of the latest valid spec in which each pod compiles the source.
+	compiling *appsv1ac.DeploymentApplyConfiguration
 }
 
 // objects plans the objects of a Function.
@@ -155,6 +163,7 @@ func (p *planner) planObjects(fn *v1beta1.Function) {
 	p.Source, p.Service = fn, desired.Service(fn)
 	if p.resolveValuesHash() {
 		p.Deployment, p.BuildService = p.deployment(fn)
+		p.verification(fn)
 	}
 	if desired.NeedsBudget(fn, p.settings) {
 		p.Budget = desired.Budget(fn)

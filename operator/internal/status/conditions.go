@@ -123,6 +123,8 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Plan.Diagnostics, v.seen.Plan.Omitted)), true
 	case v.seen.Outcome.Err != nil:
 		return no(v1beta1.ReasonApplyFailed, workload.OneLine(v.seen.Outcome.Err.Error())), false
+	case v.rolledBack():
+		return no(v1beta1.ReasonRolledBack, workload.OneLine("the latest spec was rolled back: "+v.seen.Plan.Verification.Message)), true
 	case v.complete() && v.hasWantedReplicas() && v.fn.Stopped():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0; no pod runs"), false
 	case v.complete() && v.sleepingOrWaking():
@@ -141,6 +143,9 @@ func (v *view) ready() (metav1.Condition, bool) {
 	reason, message := v1beta1.ReasonRollingOut, v.rollout()
 	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Outcome.Deployment == nil || v.seen.Outcome.Deployment.DeletionTimestamp == nil) {
 		reason, message = v1beta1.ReasonBuilding, v.newest.message
+	}
+	if verifying := v.verifying(); verifying != "" {
+		reason, message = v1beta1.ReasonVerifying, verifying
 	}
 	if why := v.wakeFailed(); why != "" && v.build.reason == v1beta1.ReasonBuilt {
 		reason, message = v1beta1.ReasonWakeFailed, why
@@ -162,13 +167,29 @@ func (v *view) degraded() metav1.Condition {
 	return condition(v1beta1.ConditionDegraded, metav1.ConditionTrue, reason, workload.OneLine(strings.Join(messages, "; ")))
 }
 
+// rolledBack reports whether the latest spec was rolled back.
+func (v *view) rolledBack() bool {
+	verification := v.seen.Plan.Verification
+	return verification != nil && verification.RolledBack != ""
+}
+
+// verifying describes the verification of the latest spec; empty if it has not begun. The pods of a
+// stopped function begin it when it is started.
+func (v *view) verifying() string {
+	verification := v.seen.Plan.Verification
+	if verification == nil || verification.Until.IsZero() || v.latestDeployment() == nil {
+		return ""
+	}
+	return "a replica of the latest spec is ready and is verified until " + verification.Until.UTC().Format(time.RFC3339)
+}
+
 // complete reports whether the latest spec is serving: all pods have the latest template, at least
 // one of them is available or the function sleeps (even without an activator), and the Service is
 // the one in the spec. After the rollout, the number of pods does not matter, unless it should be
 // 0.
 func (v *view) complete() bool {
 	d := v.latestDeployment()
-	if d == nil || !v.hasService() {
+	if d == nil || !v.hasService() || v.rolledBack() {
 		return false
 	}
 	if v.seen.Plan.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {

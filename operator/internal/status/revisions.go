@@ -56,12 +56,14 @@ func (v *view) revisionStatus(record, current *appsv1.ControllerRevision, ready 
 	last := v.lastRevision(record)
 	isLatest := record == current && v.latestDeployment() != nil
 	switch {
+	case v.rolledBack() && record.Name == v.seen.Plan.Verification.RolledBack:
+		now.State, now.Reason = v1beta1.RevisionRolledBack, v1beta1.ReasonRolledBack
 	case v.hasReadyPods(record, current), isLatest && ready.Status == metav1.ConditionTrue && !v.fn.Stopped(),
 		record == current && last.State == v1beta1.RevisionServing: // Ready reports an outage
 		now.State = v1beta1.RevisionServing
 	case isLatest && slices.Contains(failures, ready.Reason):
 		now.State, now.Reason = v1beta1.RevisionFailed, ready.Reason
-	case last.State == v1beta1.RevisionFailed:
+	case last.State == v1beta1.RevisionFailed, last.State == v1beta1.RevisionRolledBack && record != current:
 		now.State, now.Reason = last.State, last.Reason
 	case record == current:
 		now.State = v1beta1.RevisionStarting

@@ -67,6 +67,16 @@ func Ready(pod *corev1.Pod) bool {
 	})
 }
 
+// ReadySince returns the time since which a pod is ready; zero if it is not.
+func ReadySince(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
 // Unscheduled returns the PodScheduled condition of a pod that cannot be scheduled, or nil.
 func Unscheduled(pod *corev1.Pod) *corev1.PodCondition {
 	for i, c := range pod.Status.Conditions {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/verification"
 )
 
 // PortName is the name of the port that receives requests, in the Service and in the pods.
@@ -38,6 +39,9 @@ type Backend struct {
 
 	// Scaling is nil if the number of replicas does not follow the requests.
 	Scaling *Scaling
+
+	// Verify contains the limits for a rollout that is being verified; nil if there is none.
+	Verify *verification.Limits
 
 	// Function is the name of the Function and of its Deployment.
 	Function types.NamespacedName
@@ -106,6 +110,7 @@ func FromService(s *corev1.Service) (Backend, bool) {
 		SleepAfter:  sleepAfter,
 		Timeout:     timeout,
 		Scaling:     scalingFrom(s.Annotations[v1beta1.ScalingAnnotation]),
+		Verify:      verification.ParseLimits(s.Annotations[v1beta1.VerifyAnnotation]),
 		Function:    types.NamespacedName{Namespace: s.Namespace, Name: owner.Name},
 		FunctionUID: owner.UID,
 	}, true

@@ -29,6 +29,8 @@ type Pod struct {
 	// still serve.
 	Terminating bool
 	Ready       bool
+	// Template is the hash of the pod template.
+	Template string
 	// ReadySince is the LastTransitionTime of the condition Ready: a time on the clock of the node,
 	// with a resolution of one second.
 	ReadySince time.Time
@@ -95,7 +97,7 @@ var broken = map[string]string{
 
 // newPod converts a pod.
 func newPod(p *corev1.Pod) Pod {
-	pod := Pod{UID: p.UID, Terminating: p.DeletionTimestamp != nil}
+	pod := Pod{UID: p.UID, Terminating: p.DeletionTimestamp != nil, Template: p.Labels[v1beta1.TemplateLabel]}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && pod.Broken == "" && broken[w.Reason] != "" {
 			pod.Broken = broken[w.Reason] + " (" + w.Reason + ")"

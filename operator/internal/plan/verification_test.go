@@ -1,0 +1,218 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/plan"
+	"goless.io/operator/internal/verification"
+)
+
+var now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+
+// verified returns a scene in which a Function with spec.rollout.verify has served a first version,
+// and the rollout of a second one is being verified.
+func verified(t *testing.T) *scene {
+	s := begin(t, inPod, first).with(func(fn *v1beta1.Function) {
+		fn.Spec.Rollout = &v1beta1.Rollout{Verify: &v1beta1.Verify{}}
+	}).serving(nil, 1)
+	s.set(1)
+	s.seen.PreviousTemplate = s.seen.OwnedFields.Spec.Template
+	s.seen.Time = now
+	return s.change(second).apply()
+}
+
+// set adds the ReplicaSet of the Deployment's template.
+func (s *scene) set(ready int32) {
+	set := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Labels: s.seen.Deployment.Spec.Template.Labels}}
+	set.Status = appsv1.ReplicaSetStatus{Replicas: 1, ReadyReplicas: ready}
+	s.seen.ReplicaSets = append(s.seen.ReplicaSets, set)
+}
+
+// apply makes the planned Deployment that of the scene.
+func (s *scene) apply() *scene {
+	s.Helper()
+	planned := s.plan().Deployment
+	s.deployed(nil, 1)
+	s.seen.OwnedFields = planned
+	s.seen.Deployment.Labels = planned.Labels
+	s.seen.Deployment.Spec.Template.Labels = planned.Spec.Template.Labels
+	return s
+}
+
+// newPod adds a pod of the Deployment that has been ready for some time; not ready if that is 0.
+func (s *scene) newPod(ready time.Duration, c corev1.ContainerStatus) *scene {
+	s.pod(c)
+	pod := &s.seen.Pods[len(s.seen.Pods)-1]
+	pod.UID, pod.Name = "new", "f-new"
+	if ready > 0 {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-ready))}}
+	}
+	return s
+}
+
+// reported adds a report about the pod of newPod.
+func (s *scene) reported(requests, failed int64) *scene {
+	s.seen.Activator.Verified = &verification.Report{
+		Template: desired.TemplateIn(s.seen.OwnedFields), Pod: "new",
+		New: verification.Counts{Requests: requests, Failed: failed}, Previous: verification.Counts{Requests: 100},
+	}
+	return s
+}
+
+// During a verification, the rollout stops at one new pod. Afterwards, the Deployment is as without
+// it.
+func TestVerificationStopsRollout(t *testing.T) {
+	s := verified(t)
+	spec := s.seen.OwnedFields.Spec
+	if *spec.MinReadySeconds != 180 || *spec.ProgressDeadlineSeconds != 780 || spec.Strategy.RollingUpdate.MaxSurge.String() != "1" {
+		t.Errorf("the Deployment does not wait: %+v", spec)
+	}
+	p := s.newPod(time.Minute, corev1.ContainerStatus{}).plan()
+	limits := verification.ParseLimits(p.Service.Annotations[v1beta1.VerifyAnnotation])
+	if limits == nil || limits.Template != desired.TemplateIn(s.seen.OwnedFields) {
+		t.Errorf("the Service has the annotations %v", p.Service.Annotations)
+	}
+	if p.VerificationDelay != 90*time.Second || !p.Verification.Until.Equal(now.Add(time.Minute)) || p.Verification.Result != "" {
+		t.Errorf("after a minute: decides after %s, %+v", p.VerificationDelay, p.Verification)
+	}
+	p = s.reported(20, 0).plan()
+	if p.Deployment.Spec.MinReadySeconds != nil || p.Deployment.Spec.ProgressDeadlineSeconds != nil || len(p.Deployment.Annotations) > 0 || len(p.Service.Annotations) > 0 {
+		t.Errorf("after the verification: %+v", p.Deployment)
+	}
+}
+
+// Each case is a rollout that is being verified, and the result.
+func TestVerification(t *testing.T) {
+	exited := corev1.ContainerStatus{RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "panic: no"}}}
+	lost := corev1.ContainerStatus{RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown"}}}
+	for name, test := range map[string]struct {
+		scene   *scene
+		result  plan.VerificationResult
+		message string
+	}{
+		"NoPod":        {scene: verified(t)},
+		"NotReady":     {scene: verified(t).newPod(0, corev1.ContainerStatus{})},
+		"Ready":        {scene: verified(t).newPod(time.Minute, corev1.ContainerStatus{})},
+		"LostWithNode": {scene: verified(t).newPod(time.Minute, lost)},
+		"Over":         {scene: verified(t).newPod(2*time.Minute, corev1.ContainerStatus{})},
+		"Passed":       {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 1), plan.VerificationPassed, "1 of 100 requests failed (1%); of the previous version, 0 of 100 requests failed (0%)"},
+		"FewRequests":  {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(3, 0), plan.VerificationNotCounted, "served 3 requests, fewer than spec.rollout.verify.minRequests (20)"},
+		"NoReport":     {verified(t).newPod(151*time.Second, corev1.ContainerStatus{}), plan.VerificationNotCounted, "did not report"},
+		"Unknown":      {unread(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(0, 0)), plan.VerificationNotCounted, "are unknown: no response"},
+		"Worse":        {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50), plan.VerificationRolledBack, "50 of 100 requests failed (50%)"},
+		"Exited":       {verified(t).newPod(time.Minute, exited), plan.VerificationRolledBack, "replica f-new exited with code 2: panic: no"},
+		"NeverReady":   {verified(t).newPod(0, exited), plan.VerificationRolledBack, "replica f-new exited"},
+		"Terminating":  {scene: terminating(verified(t).newPod(time.Minute, exited))},
+		"OtherPod":     {scene: otherPod(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50))},
+		"NoRecord":     {noRecord(verified(t).newPod(time.Minute, exited)), plan.VerificationNotCounted, "cannot be restored"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := test.scene
+			p := s.plan()
+			if p.Verification == nil || p.Verification.Result != test.result || !strings.Contains(p.Verification.Message, test.message) || p.Verification.New != (test.result != "") {
+				t.Fatalf("the verification is %+v, want %q", p.Verification, test.result)
+			}
+			revision, state := desired.LatestRevision(s.fn), desired.RolloutOf(p.Deployment)
+			if test.result == plan.VerificationRolledBack {
+				s.fn.Spec.Function = first
+				revision = desired.LatestRevision(s.fn)
+			}
+			if got := desired.RevisionIn(p.Deployment); got != revision {
+				t.Errorf("the Deployment has revision %s, want %s", got, revision)
+			}
+			if (state.Previous != nil) != (test.result == "") || (state.RolledBack != nil) != (test.result == plan.VerificationRolledBack) {
+				t.Errorf("the state is %+v", state)
+			}
+		})
+	}
+}
+
+func unread(s *scene) *scene {
+	s.seen.Activator.Verified.Problem = "no response"
+	return s
+}
+
+func terminating(s *scene) *scene {
+	s.seen.Pods[0].DeletionTimestamp = &metav1.Time{Time: now}
+	return s
+}
+
+func otherPod(s *scene) *scene {
+	s.seen.Activator.Verified.Pod = "of an earlier rollout"
+	return s
+}
+
+func noRecord(s *scene) *scene {
+	s.seen.PreviousTemplate = nil
+	return s
+}
+
+// After a rollback, the previous version is kept until the spec or its verification changes.
+func TestRolledBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		change   func(*v1beta1.Function)
+		stays    bool // rolled back
+		verifies bool // another rollout
+	}{
+		"Unchanged":      {func(*v1beta1.Function) {}, true, false},
+		"Scaled":         {func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(3)) }, true, false},
+		"History":        {func(fn *v1beta1.Function) { fn.Spec.RevisionHistoryLimit = new(int32(0)) }, true, false},
+		"NewSource":      {func(fn *v1beta1.Function) { fn.Spec.Function = second + "// third\n" }, false, true},
+		"NewEnv":         {func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "A", Value: "1"}} }, false, true},
+		"PreviousSource": {func(fn *v1beta1.Function) { fn.Spec.Function = first }, false, false},
+		"MoreErrors":     {func(fn *v1beta1.Function) { fn.Spec.Rollout.Verify.MaxErrors = "60%" }, false, true},
+		"NotVerified":    {func(fn *v1beta1.Function) { fn.Spec.Rollout = nil }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50)
+			rolledBack := s.plan()
+			s.seen.OwnedFields = rolledBack.Deployment
+			s.seen.Deployment.Labels, s.seen.Deployment.Spec.Template.Labels = rolledBack.Deployment.Labels, rolledBack.Deployment.Spec.Template.Labels
+			p := s.with(test.change).plan()
+			v, state := p.Verification, desired.RolloutOf(p.Deployment)
+			if stays := v != nil && v.RolledBack == rolledBack.Verification.RolledBack && !v.New && state.RolledBack != nil; stays != test.stays {
+				t.Errorf("it stays rolled back: %t; %+v, %+v", stays, v, state)
+			}
+			if (state.Previous != nil) != test.verifies || test.verifies && state.Previous.Record != rolledBack.RecordName {
+				t.Errorf("it verifies another rollout: %+v", state)
+			}
+			if test.stays && (desired.TemplateIn(p.Deployment) != desired.TemplateIn(rolledBack.Deployment) || p.IsLatest) {
+				t.Error("the template has changed")
+			}
+		})
+	}
+}
+
+// A version that replaces one that is being verified is compared with the same previous version, which
+// the Function may also return to. Some changes are not verified.
+func TestVerifiedChanges(t *testing.T) {
+	s := verified(t)
+	previous := desired.RolloutOf(s.seen.OwnedFields).Previous
+	if state := desired.RolloutOf(s.change(second + "// third\n").plan().Deployment); state.Previous == nil || *state.Previous != *previous {
+		t.Errorf("a third version is compared with %+v, want %+v", state.Previous, previous)
+	}
+	if state := desired.RolloutOf(s.change(first).plan().Deployment); state.Previous != nil {
+		t.Errorf("the previous version is verified: %+v", state)
+	}
+	unserved := verified(t)
+	unserved.seen.ReplicaSets, unserved.seen.OwnedFields.Annotations = nil, nil
+	if state := desired.RolloutOf(unserved.change(first).plan().Deployment); state.Previous != nil {
+		t.Errorf("it is compared with a version that has not served: %+v", state)
+	}
+	upgraded := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
+	other := inPod
+	other.Images.Builder = "builder:2"
+	upgraded.seen.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: desired.BuildContainer, Image: "builder:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
+	p := upgraded.under(other).plan()
+	if state := desired.RolloutOf(p.Deployment); desired.TemplateIn(p.Deployment) == desired.TemplateIn(upgraded.seen.OwnedFields) || state.Previous != nil {
+		t.Errorf("another image for the same spec is verified: %+v", state)
+	}
+}

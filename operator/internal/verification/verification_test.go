@@ -1,0 +1,105 @@
+package verification
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+var limits = LimitsOf(&v1beta1.Verify{}, "t-1")
+
+func TestWorse(t *testing.T) {
+	for name, test := range map[string]struct {
+		latest, previous Counts
+		want             bool
+	}{
+		"NoRequests":    {Counts{}, Counts{}, false},
+		"TooFew":        {Counts{19, 19}, Counts{100, 0}, false},
+		"Enough":        {Counts{20, 20}, Counts{100, 0}, true},
+		"Half":          {Counts{20, 10}, Counts{20, 0}, true},
+		"FourOfTwenty":  {Counts{20, 4}, Counts{20, 0}, true},
+		"Chance":        {Counts{20, 3}, Counts{20, 0}, false},
+		"AtTheLimit":    {Counts{10000, 500}, Counts{10000, 0}, false},
+		"AboveTheLimit": {Counts{10000, 600}, Counts{10000, 0}, true},
+		"LikePrevious":  {Counts{1000, 500}, Counts{1000, 480}, false},
+		"Better":        {Counts{1000, 0}, Counts{1000, 1000}, false},
+	} {
+		if got := limits.Worse(test.latest, test.previous); got != test.want {
+			t.Errorf("%s: worse is %t", name, got)
+		}
+	}
+}
+
+// 10,000 simulated verifications of a version that fails 1% of its requests, as the previous one
+// does, which are checked every second for two minutes at 7 requests per second: fewer than 1 in 1,000
+// is worse by chance. A version that fails half of them is found within 20 seconds.
+func TestWorseByChance(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a simulation
+	reverted := 0
+	for range 10000 {
+		var latest, previous Counts
+		for range 120 {
+			latest, previous = serve(random, latest, 0.01), serve(random, previous, 0.01)
+			if limits.Worse(latest, previous) {
+				reverted++
+				break
+			}
+		}
+	}
+	if reverted > 10 {
+		t.Errorf("%d of 10000 good versions are worse by chance", reverted)
+	}
+	for range 1000 {
+		var latest, previous Counts
+		seconds := 0
+		for ; !limits.Worse(latest, previous); seconds++ {
+			latest, previous = serve(random, latest, 0.5), serve(random, previous, 0.01)
+		}
+		if seconds > 20 {
+			t.Errorf("it took %d seconds to notice that half of the requests fail", seconds)
+		}
+	}
+}
+
+// serve adds 7 requests.
+func serve(random *rand.Rand, c Counts, failing float64) Counts {
+	for range 7 {
+		c.Requests++
+		if random.Float64() < failing {
+			c.Failed++
+		}
+	}
+	return c
+}
+
+func TestAnnotations(t *testing.T) {
+	verify := &v1beta1.Verify{For: &metav1.Duration{Duration: 90 * time.Second}, MaxErrors: "2.5%", MinRequests: new(int32(7))}
+	want := Limits{Template: "t-1", Seconds: 90, MaxErrors: 0.025, MinRequests: 7}
+	if got := LimitsOf(verify, "t-1"); got != want {
+		t.Errorf("limits are %+v, want %+v", got, want)
+	}
+	if got := ParseLimits(want.String()); got == nil || *got != want || got.For() != 90*time.Second {
+		t.Errorf("parsed %+v, want %+v", got, want)
+	}
+	report := Report{Template: "t-1", Pod: "uid", New: Counts{20, 1}, Previous: Counts{30, 2}}
+	if got := ParseReport(report.String()); got == nil || *got != report {
+		t.Errorf("parsed %+v, want %+v", got, report)
+	}
+	for _, text := range []string{"", "{", "{}", `{"template":"t"}`, `{"template":"t","seconds":0,"minRequests":1}`} {
+		if got := ParseLimits(text); got != nil {
+			t.Errorf("ParseLimits(%q) = %+v", text, got)
+		}
+	}
+	for _, text := range []string{"", "{", "{}", `{"new":{"requests":1}}`} {
+		if got := ParseReport(text); got != nil {
+			t.Errorf("ParseReport(%q) = %+v", text, got)
+		}
+	}
+	if got := report.New.String(); got != "1 of 20 requests failed (5%)" {
+		t.Errorf("in words: %q", got)
+	}
+}
