@@ -64,6 +64,13 @@ var scenarios = []*scenario{
 		tr.await(tr.reason(v1beta1.ReasonCompileFailed))
 		tr.change(source(second))
 	}, scratch: source(second)},
+	{name: "rollback", prepare: func(tr *trial) { tr.create(verified); tr.awaitReady() }, act: func(tr *trial) {
+		tr.change(source(second))
+		tr.verifies(50)
+		tr.await(tr.reason(v1beta1.ReasonRolledBack))
+		tr.change(source(third))
+		tr.verifies(0)
+	}, scratch: func(spec *v1beta1.FunctionSpec) { verified(spec); spec.Function = third }},
 	{name: "taken", prepare: ready, act: func(tr *trial) {
 		tr.unowned = true
 		tr.change(service("decoy"))

@@ -23,8 +23,8 @@ func newRollback(s streams) *cobra.Command {
 		Short: "Return a Function in a cluster to a former revision",
 		Long: `Return a Function in a cluster to a former revision: write its source, and the
 fields of its spec, the labels and the annotations that affect the pods, into the
-Function. Other fields do not change: replicas, scaling, service, appProtocol,
-revisionHistoryLimit and progressDeadlineSeconds.
+Function. Other fields do not change: replicas, scaling, rollout, service,
+appProtocol, revisionHistoryLimit and progressDeadlineSeconds.
 
 The default is the newest revision that differs from the Function and has served.
 The operator rolls it out like any other change; the command does not wait for

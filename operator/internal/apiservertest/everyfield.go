@@ -62,6 +62,7 @@ func EveryField(fn *v1beta1.Function) {
 	fn.Spec.Timeout = &metav1.Duration{Duration: 1500 * time.Millisecond}
 	fn.Spec.Concurrency = 7
 	fn.Spec.DrainSeconds, fn.Spec.ProgressDeadlineSeconds = new(int32(0)), new(int32(60))
+	fn.Spec.Rollout = &v1beta1.Rollout{Verify: &v1beta1.Verify{For: &metav1.Duration{Duration: 90 * time.Second}, MaxErrors: "2.5%", MinRequests: new(int32(50))}}
 	fn.Spec.AppProtocol = "kubernetes.io/h2c"
 	fn.Spec.Replicas = new(int32(2))
 	fn.Spec.Build = &v1beta1.BuildSpec{

@@ -111,6 +111,12 @@ func TestSchemaRefusesFields(t *testing.T) {
 		"NoCPU":              {`{"scaling":{"cpu":"0m"}}`, "more than 0"},
 		"NegativeCPU":        {`{"scaling":{"cpu":-1}}`, "such as 2 or 500m"},
 		"SleepSoon":          {`{"scaling":{"sleepAfter":"14s"}}`, "sleepAfter must be from 15s to 24h"},
+		"VerifyNever":        {`{"rollout":{"verify":{"for":"9s"}}}`, "for must be from 10s to 1h"},
+		"VerifyLong":         {`{"rollout":{"verify":{"for":"61m"}}}`, "for must be from 10s to 1h"},
+		"VerifyDays":         {`{"rollout":{"verify":{"for":"1d"}}}`, "for must be a time such as 30s or 1m30s"},
+		"AllErrors":          {`{"rollout":{"verify":{"maxErrors":"100%"}}}`, "maxErrors must be a percentage from 0% to 99.99%"},
+		"ErrorShare":         {`{"rollout":{"verify":{"maxErrors":"0.05"}}}`, "maxErrors must be a percentage from 0% to 99.99%"},
+		"NoRequests":         {`{"rollout":{"verify":{"minRequests":0}}}`, "minRequests"},
 		"SleepLate":          {`{"scaling":{"sleepAfter":"24h1s"}}`, "sleepAfter must be from 15s to 24h"},
 		"HugeMax":            {`{"scaling":{"max":3000000000}}`, "spec.scaling.max"},
 		"HugeNumber":         {`{"concurrency":3000000000}`, "spec.concurrency"},
@@ -125,7 +131,7 @@ func TestSchemaRefusesFields(t *testing.T) {
 		})
 	}
 	t.Run("Numbers", func(t *testing.T) {
-		fn := raw(t, `{"resources":{"requests":{"cpu":0},"limits":{"cpu":2,"memory":"1.5Gi","ephemeral-storage":1000000000}},"timeout":"1m30s","scaling":{"min":0,"max":3,"cpu":1,"sleepAfter":"15s"},"files":[{"name":"a","secret":{"name":"s","keys":[".k","k..d"]}}]}`)
+		fn := raw(t, `{"resources":{"requests":{"cpu":0},"limits":{"cpu":2,"memory":"1.5Gi","ephemeral-storage":1000000000}},"timeout":"1m30s","scaling":{"min":0,"max":3,"cpu":1,"sleepAfter":"15s"},"rollout":{"verify":{"for":"1m30s","maxErrors":"0.5%","minRequests":1}},"files":[{"name":"a","secret":{"name":"s","keys":[".k","k..d"]}}]}`)
 		fn.SetNamespace(apiservertest.NewNamespace(t, cluster))
 		if err := cluster.Create(t.Context(), fn); err != nil {
 			t.Error(err)

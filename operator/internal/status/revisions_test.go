@@ -67,6 +67,13 @@ func TestRevisions(t *testing.T) {
 			{built(old), "2 Failed(CrashLooping), 1 Serving"}, // rolled back
 			{built(latest), "2 Serving, 1 Superseded"},
 		},
+		"RolledBack": {
+			{verifying(seen(surging(deployment(1, 2, latest)), sets(old, latest), pod(latest, ended(0, `{"reason":"Built"}`)))), "2 Serving, 1 Serving"},
+			{rolledBack(seen(surging(deployment(1, 2, latest)), sets(old, latest))), "2 RolledBack(RolledBack), 1 Serving"}, // the plan is not applied yet
+			{rolledBack(built(old)), "2 RolledBack(RolledBack), 1 Serving"},
+			{built(old), "2 RolledBack(RolledBack), 1 Serving"}, // the spec has changed
+			{seen(surging(deployment(1, 1, latest)), sets(old), pod(latest, running())), "2 Starting, 1 Serving"},
+		},
 		"Skipped": {
 			{seen(surging(deployment(1, 1, latest)), sets(old), pod(latest, running())), "2 Starting, 1 Serving"},
 			{built(old), "2 Skipped, 1 Serving"},

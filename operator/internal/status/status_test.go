@@ -69,6 +69,18 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(surging(deployment(1, 1, latest)), sets(old), pod(latest, ended(0, `{"reason":"Built"}`))),
 			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "0 of 1 replicas are ready with the latest version", revision: old,
 		},
+		"Verifying": {
+			replicas: 1, seen: verifying(seen(surging(deployment(1, 2, latest)), sets(old, latest), pod(latest, ended(0, `{"reason":"Built"}`)))),
+			ready: "Verifying", truth: "SourceValid Built Available Reconciling", message: "verified until 2026-11-30T12:00:00Z", revision: latest,
+		},
+		"RolledBack": {
+			replicas: 1, seen: rolledBack(seen(rolledOut(deployment(1, 1, old)), sets(old))),
+			ready: "RolledBack", truth: "SourceValid Available Stalled", message: "half failed; revision " + old + " continues to serve", revision: old,
+		},
+		"RolledBackEnvironment": { // both versions have the same source
+			replicas: 1, seen: rolledBack(seen(rolledOut(deployment(1, 1, latest)), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`)))),
+			ready: "RolledBack", truth: "SourceValid Built Available Stalled", message: "half failed", revision: latest,
+		},
 		"UpdateOverlapping": {
 			replicas: 2, seen: seen(surging(deployment(2, 2, latest)), sets(old, latest), pod(latest, ended(0, `{"reason":"Built"}`))),
 			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "1 of 2 replicas are ready with the latest version", revision: latest,
@@ -393,6 +405,21 @@ func seen(d *appsv1.Deployment, sets []appsv1.ReplicaSet, pods ...corev1.Pod) st
 
 func refused(s status.Seen) status.Seen {
 	s.Plan.Diagnostics = []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 1, Message: "bad"}}
+	return s
+}
+
+// verifying adds the verification of the latest spec.
+func verifying(s status.Seen) status.Seen {
+	s.Plan.Verification = &plan.Verification{Until: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
+	return s
+}
+
+// rolledBack adds that the latest spec was rolled back. Its record has number 2 in the result of
+// recorded.
+func rolledBack(s status.Seen) status.Seen {
+	s.Plan.Verification = &plan.Verification{
+		Result: plan.VerificationRolledBack, Message: "half failed", RolledBack: desired.RecordNameOf(deployment(0, 0, latest)),
+	}
 	return s
 }
 
