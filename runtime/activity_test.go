@@ -75,13 +75,15 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Server errors, panics, timeouts and incomplete responses are failures. Client errors are not.
+// Server errors, panics, timeouts, aborted and incomplete responses are failures. Client errors are not.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(c *runtime.Config) { c.RequestConcurrency, c.RequestTimeout = 1, 100*time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/panic":
 			panic("no")
+		case "/abort":
+			panic(http.ErrAbortHandler)
 		case "/short":
 			w.Header().Set("Content-Length", "10")
 		case "/slow":
@@ -96,7 +98,7 @@ func TestFailures(t *testing.T) {
 	for n, c := range []struct {
 		path  string
 		fails bool
-	}{{"/", false}, {"/404", false}, {"/500", true}, {"/panic", true}, {"/slow", true}, {"/short", true}, {"/", false}} {
+	}{{"/", false}, {"/404", false}, {"/500", true}, {"/panic", true}, {"/slow", true}, {"/short", true}, {"/abort", true}, {"/", false}} {
 		if response, err := http.Get("http://" + f.addr + c.path); err == nil { //nolint:noctx // it ends
 			_ = response.Body.Close()
 		}

@@ -102,8 +102,8 @@ func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 //	inFlightSeconds  integral of the number of requests in flight over that time, see
 //	                 [exchange.Load]; unlike inFlight, without requests that have timed out
 //	served           number of requests that have ended, without rejected ones
-//	failed           number of served requests with a status of 5xx, a panic, a timeout or a
-//	                 response of the wrong length
+//	failed           number of served requests with a status of 5xx, a panic, a timeout, or an
+//	                 aborted or incomplete response
 //	rejected         number of requests that exceeded the concurrency of the function
 //
 // Requests to the admin port do not count.

@@ -90,7 +90,7 @@ func TestVerifiedRollout(t *testing.T) {
 	fn = ns.ready(ns.change(fn, source(failing(100))))
 	stop()
 	ns.eventually("an event says that the rollout was verified", func() error {
-		if events := ns.kubectl("events", "--for=function/verified"); !strings.Contains(events, " Verified ") || !strings.Contains(events, "of the previous version") {
+		if events := ns.kubectl("events", "--for=function/verified"); !strings.Contains(events, " Verified ") || !strings.Contains(events, "and the previous one") {
 			return differs(events)
 		}
 		return nil

@@ -34,14 +34,14 @@ func (tr *trial) verifies(failed int64) {
 			Labels: map[string]string{
 				discoveryv1.LabelServiceName: subject, discoveryv1.LabelManagedBy: "goless-activator", v1beta1.FunctionLabel: subject,
 			},
-			Annotations:     map[string]string{v1beta1.VerifiedAnnotation: tr.report(&service, failed)},
+			Annotations:     map[string]string{v1beta1.VerifyReportAnnotation: tr.report(&service, failed)},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: subject, UID: service.UID}},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
 	}
 	tr.must(c.Create(ctx, slice))
 	tr.await(func() error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(&service), &service); err != nil || service.Annotations[v1beta1.VerifyAnnotation] != "" {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(&service), &service); err != nil || service.Annotations[v1beta1.VerifyLimitsAnnotation] != "" {
 			return errors.Join(err, errors.New("the operator still verifies"))
 		}
 		return nil
@@ -53,7 +53,7 @@ func (tr *trial) verifies(failed int64) {
 func (tr *trial) report(service *corev1.Service, failed int64) string {
 	tr.t.Helper()
 	var limits struct{ Template string }
-	tr.must(json.Unmarshal([]byte(service.Annotations[v1beta1.VerifyAnnotation]), &limits))
+	tr.must(json.Unmarshal([]byte(service.Annotations[v1beta1.VerifyLimitsAnnotation]), &limits))
 	var pods corev1.PodList
 	tr.must(world(tr.t).client.List(tr.t.Context(), &pods, client.InNamespace(tr.ns), client.MatchingLabels{v1beta1.TemplateLabel: limits.Template}))
 	if len(pods.Items) != 1 {

@@ -20,18 +20,24 @@ const (
 	DefaultMinRequests = 20
 )
 
-// VerifyAnnotation is set on the Service of a function while a rollout is verified. Its value is
-// JSON, see package verification.
-const VerifyAnnotation = "goless.io/verify"
+// VerifyLimitsAnnotation contains the Limits of package verification, as JSON. The operator sets it on
+// the Service of a function while a rollout is verified.
+const VerifyLimitsAnnotation = "goless.io/verify-limits"
+
+// VerifyReportAnnotation contains the Report of package verification, as JSON. The activator sets it
+// on its EndpointSlices, and removes it when the rollout is no longer verified.
+const VerifyReportAnnotation = "goless.io/verify-report"
 
 // Rollout configures how a new version replaces the previous one.
 type Rollout struct {
 	// verify makes a rollout stop at one new pod, which serves beside the old ones, and compares its
-	// errors with theirs. If it is worse, or if its process exits, the previous version is restored:
-	// Ready is False with reason RolledBack, and Stalled is True until the spec changes. Otherwise
-	// the rollout continues. Default: none (a new version replaces the previous one when it is
-	// ready). A first version is not verified, and neither are changes that the author has not made,
-	// such as those of a class. {} verifies with the defaults.
+	// error rate with theirs. If it is worse, or if its process exits, the previous version is
+	// restored: Ready is False with reason RolledBack, and Stalled is True until a change makes a new
+	// version, or verify changes. Otherwise the rollout continues. Default: none (a new version
+	// replaces the previous one when it is ready). {} verifies with the defaults.
+	//
+	// The first version is not verified, and neither are changes of a class or of the operator. A
+	// change of a ConfigMap or Secret that the function refers to is verified.
 	// +optional
 	Verify *Verify `json:"verify,omitempty"`
 }
@@ -39,7 +45,9 @@ type Rollout struct {
 // Verify configures the verification of a rollout.
 type Verify struct {
 	// for is how long the first new pod serves beside the old ones, such as 30s or 5m. It begins when
-	// the pod is ready. A pod that is much worse is removed earlier. Default: 2m. Range: 10s to 1h.
+	// the pod is ready. It ends earlier if the new version is worse, and later, by up to spec.timeout,
+	// while the new version has served too few requests and has some in flight. Default: 2m. Range:
+	// 10s to 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -47,19 +55,20 @@ type Verify struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}[smh])+$') || duration(self) >= duration('10s') && duration(self) <= duration('1h')",message="for must be from 10s to 1h"
 	For *metav1.Duration `json:"for,omitempty"`
 
-	// maxErrors is how much higher the share of failed requests of the new version may be than that
-	// of the old one, such as 5%. With 5% and old pods that fail 2% of their requests, the new version
-	// may fail 7%. Failed requests are responses with a status of 5xx, panics and timeouts; rejections
-	// beyond concurrency do not count. The new version is worse only if chance is an unlikely
-	// explanation (about 1 in 200): of 20 requests, 4 have to fail to exceed 5%. Default: 5%.
+	// maxErrors is the number of percentage points by which the error rate of the new version may
+	// exceed that of the old version: with 5%, and old pods that fail 2% of their requests, the new
+	// version may fail 7%. If the old pods have served no requests, their error rate counts as 0%.
+	// Failed requests are responses with a status of 5xx, panics and timeouts; rejections beyond
+	// concurrency do not count. The comparison allows for chance: of 20 requests to each version, 8
+	// have to fail to exceed 5%; of 200, 21. Default: 5%. Range: 0% to 99.99%.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]|[1-9][0-9])([.][0-9]{1,2})?%$')",message="maxErrors must be a percentage from 0% to 99.99%, such as 5%"
 	MaxErrors string `json:"maxErrors,omitempty"`
 
-	// minRequests is the number of requests to the new version that a comparison requires. With fewer
-	// requests, the rollout continues because the pod is ready, and an event says so. Default: 20.
-	// Range: 1 to 1000000.
+	// minRequests is the minimum number of requests to the new version. With fewer, the versions are
+	// not compared: the rollout continues, and a Warning event reports it. Default: 20. Range: 1 to
+	// 1000000.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
@@ -77,8 +86,8 @@ func (v *Verify) Duration() time.Duration {
 	return v.For.Duration
 }
 
-// MaxErrorShare returns the value of maxErrors, or its default, as a number from 0 to 1.
-func (v *Verify) MaxErrorShare() float64 {
+// MaxErrorIncrease returns the value of maxErrors, or its default, as a number from 0 to 1.
+func (v *Verify) MaxErrorIncrease() float64 {
 	percent, err := strconv.ParseFloat(strings.TrimSuffix(v.MaxErrors, "%"), 64)
 	if err != nil || math.IsNaN(percent) {
 		percent = DefaultMaxErrors
@@ -86,8 +95,8 @@ func (v *Verify) MaxErrorShare() float64 {
 	return percent / 100
 }
 
-// RequestsToCompare returns the value of minRequests, or its default.
-func (v *Verify) RequestsToCompare() int64 {
+// MinRequestsOrDefault returns the value of minRequests, or its default.
+func (v *Verify) MinRequestsOrDefault() int64 {
 	if v.MinRequests == nil {
 		return DefaultMinRequests
 	}

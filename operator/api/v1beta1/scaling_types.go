@@ -41,10 +41,6 @@ const (
 	// most pods do not respond, or the API server rejects the change. It is removed when the
 	// activator can scale the function again.
 	CannotScaleAnnotation = "goless.io/cannot-scale"
-
-	// VerifiedAnnotation contains the requests that were counted to verify a rollout, as JSON; see
-	// package verification. It is removed when the rollout is no longer verified.
-	VerifiedAnnotation = "goless.io/verified"
 )
 
 const (

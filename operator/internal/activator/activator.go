@@ -211,8 +211,8 @@ func (r *Reconciler) assignPort(ctx context.Context, rt *route) (time.Duration, 
 func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration, error) {
 	r.scaleDowns.Delete(rt.Service)
 	r.poller.Forget(rt.Service)
-	rt.annotations = map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt), v1beta1.VerifiedAnnotation: r.verified(rt)}
-	reports := rt.annotations[v1beta1.CannotScaleAnnotation] != "" || rt.annotations[v1beta1.VerifiedAnnotation] != ""
+	rt.annotations = map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt), v1beta1.VerifyReportAnnotation: r.verified(rt)}
+	reports := rt.annotations[v1beta1.CannotScaleAnnotation] != "" || rt.annotations[v1beta1.VerifyReportAnnotation] != ""
 	if rt.port == 0 && reports {
 		return r.assignPort(ctx, rt)
 	}

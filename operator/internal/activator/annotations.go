@@ -26,7 +26,7 @@ const maxAnnotation = 1024
 //   - CannotScaleAnnotation: why the function cannot be scaled on requests
 //   - VerifiedAnnotation: the requests of a rollout that is verified
 func (r *Reconciler) annotations(rt *route, o routing.Observation) map[string]string {
-	annotations := map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt), v1beta1.VerifiedAnnotation: r.verified(rt)}
+	annotations := map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt), v1beta1.VerifyReportAnnotation: r.verified(rt)}
 	for i := range rt.slices {
 		why := rt.slices[i].Annotations[v1beta1.WakeFailedAnnotation]
 		if why != "" && len(o.Ready) == 0 && routing.BelongsTo(&rt.slices[i], rt.Backend) {
@@ -64,7 +64,7 @@ func (r *Reconciler) verified(rt *route) string {
 		return report.String()
 	}
 	for i := range rt.slices {
-		text := rt.slices[i].Annotations[v1beta1.VerifiedAnnotation]
+		text := rt.slices[i].Annotations[v1beta1.VerifyReportAnnotation]
 		if report := verification.ParseReport(text); report != nil && report.Template == rt.Verify.Template && routing.BelongsTo(&rt.slices[i], rt.Backend) {
 			return text
 		}

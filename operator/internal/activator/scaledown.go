@@ -23,9 +23,9 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o routing.Observa
 		r.scaleDowns.Delete(rt.Service)
 		return retryInterval, nil
 	}
-	if len(o.Ready) < len(found) {
+	if len(o.Ready) < len(found) || rt.Verify != nil {
 		r.scaleDowns.Delete(rt.Service)
-		return recheckInterval, nil // a pod is starting or terminating
+		return recheckInterval, nil // a pod is starting or terminating, or a rollout is in progress
 	}
 	// The result from the pods may be some seconds older than the status of the activators. A
 	// request that an activator has forwarded since then is not lost: the activator counts it until

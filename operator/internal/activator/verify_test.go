@@ -22,25 +22,25 @@ func TestVerify(t *testing.T) {
 			t.Parallel()
 			f := newFunction(t, 1, sleepAfter)
 			f.served.Store(40)
-			limits := verification.Limits{Template: "t-2", Seconds: 3600, MaxErrors: 0.05, MinRequests: 20}
+			limits := verification.Limits{Template: "t-2", Seconds: 3600, MaxErrorIncrease: 0.05, MinRequests: 20}
 			annotation, _ := json.Marshal(limits.String())
-			f.patchService(`{"metadata":{"annotations":{"` + v1beta1.VerifyAnnotation + `":` + string(annotation) + `}}}`)
+			f.patchService(`{"metadata":{"annotations":{"` + v1beta1.VerifyLimitsAnnotation + `":` + string(annotation) + `}}}`)
 			reported := func(uid types.UID) {
 				t.Helper()
 				want := verification.Report{Template: "t-2", Pod: uid, New: verification.Counts{Requests: 40, Failed: 20}}
 				eventually(t, "a report", func() bool {
 					s := f.slice()
-					return s != nil && s.Annotations[v1beta1.VerifiedAnnotation] == want.String()
+					return s != nil && s.Annotations[v1beta1.VerifyReportAnnotation] == want.String()
 				})
 			}
 			first := f.runTemplate("first", "t-2")
 			reported(first)
 			f.remove("first")
 			reported(f.runTemplate("second", "t-2"))
-			f.patchService(`{"metadata":{"annotations":{"` + v1beta1.VerifyAnnotation + `":null}}}`)
+			f.patchService(`{"metadata":{"annotations":{"` + v1beta1.VerifyLimitsAnnotation + `":null}}}`)
 			eventually(t, "no report", func() bool {
 				s := f.slice()
-				return s == nil && sleepAfter == "" || s != nil && sleepAfter != "" && s.Annotations[v1beta1.VerifiedAnnotation] == ""
+				return s == nil && sleepAfter == "" || s != nil && sleepAfter != "" && s.Annotations[v1beta1.VerifyReportAnnotation] == ""
 			})
 		})
 	}

@@ -67,7 +67,7 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	updated := !apierrors.IsConflict(recordErr) && a.deployment(ctx, fn, seen, p, &outcome)
 	if p.Service != nil {
 		if !updated {
-			keepSleepAfter(p.Service, seen.Service)
+			keepAnnotations(p.Service, seen.Service)
 		}
 		applied, err := ensure(ctx, a, fn, p.Service, seen.Service, corev1ac.ExtractService)
 		outcome.Service = applied
@@ -123,11 +123,15 @@ func (a *Applier) deployment(ctx context.Context, fn *v1beta1.Function, seen *ob
 	return err == nil
 }
 
-// keepSleepAfter keeps the annotation of a Service for which the activator receives the requests of
-// the function: until the Deployment has replicas, nothing else can serve them.
-func keepSleepAfter(want *corev1ac.ServiceApplyConfiguration, live *corev1.Service) {
-	if after, ok := live.Annotations[v1beta1.SleepAfterAnnotation]; ok && want.Annotations[v1beta1.SleepAfterAnnotation] == "" {
-		want.WithAnnotations(map[string]string{v1beta1.SleepAfterAnnotation: after})
+// keepAnnotations keeps those annotations of a Service that match the Deployment that could not be
+// changed. For a sleeping function, the activator receives the requests: until the Deployment has
+// replicas, nothing else can serve them. For a rollout that is being verified, the activator keeps the
+// counts.
+func keepAnnotations(want *corev1ac.ServiceApplyConfiguration, live *corev1.Service) {
+	for _, name := range []string{v1beta1.SleepAfterAnnotation, v1beta1.VerifyLimitsAnnotation} {
+		if value, ok := live.Annotations[name]; ok && want.Annotations[name] == "" {
+			want.WithAnnotations(map[string]string{name: value})
+		}
 	}
 }
 

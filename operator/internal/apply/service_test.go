@@ -44,8 +44,9 @@ func (r *refusing) Patch(_ context.Context, object client.Object, patch client.P
 }
 
 // If a function no longer sleeps, its Service keeps the annotation that makes the activator receive
-// the requests until the Deployment is applied.
-func TestSleepAfterLeavesLast(t *testing.T) {
+// the requests until the Deployment is applied. If its rollout is no longer verified, it keeps the
+// limits.
+func TestAnnotationsLeaveLast(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f", UID: "uid"}}
 	fn.Spec.Function, fn.Spec.Replicas = "package p\n", new(int32(1))
 	owned := func(uid string) metav1.ObjectMeta {
@@ -77,12 +78,15 @@ func TestSleepAfterLeavesLast(t *testing.T) {
 	} {
 		server := &refusing{refuses: test.refuses}
 		live := &corev1.Service{ObjectMeta: owned("service")}
-		live.Annotations = map[string]string{v1beta1.SleepAfterAnnotation: "5m0s"}
+		live.Annotations = map[string]string{v1beta1.SleepAfterAnnotation: "5m0s", v1beta1.VerifyLimitsAnnotation: "limits"}
 		applier := &apply.Applier{Client: server, Orders: buildclient.New(&buildclient.Service{}), Metrics: counted}
 		applier.Apply(t.Context(), fn, &observe.Snapshot{Deployment: &appsv1.Deployment{ObjectMeta: owned("deployment")}, Service: live}, test.plan)
 		got := ""
 		if _, rest, ok := strings.Cut(server.service, `"goless.io/sleep-after":"`); ok {
 			got, _, _ = strings.Cut(rest, `"`)
+		}
+		if keeps := strings.Contains(server.service, `"goless.io/verify-limits":"limits"`); keeps != (test.want != "") {
+			t.Errorf("%s: it keeps the limits of a verification: %t", name, keeps)
 		}
 		if server.service == "" || got != test.want {
 			t.Errorf("%s: annotation %q, want %q: %s", name, got, test.want, server.service)

@@ -110,7 +110,7 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 		}
 		members = append(members, member{
 			name: client.ObjectKeyFromObject(&fn), ready: functionFacts(&fn).ready,
-			updated: facts.class == desired.ClassHash(&class.Spec), rollout: facts.rollout,
+			updated: facts.class == desired.ClassHash(&class.Spec), rollout: facts.rollout, verified: facts.verified,
 		})
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name.String(), b.name.String()) })
@@ -133,10 +133,11 @@ type ofDeployment struct {
 	class       string // hash of the class that the Deployment matches
 	awaitsBuild bool
 	rollout     rollout
+	verified    bool // waits for its verification
 }
 
 func deploymentFacts(d *appsv1.Deployment) ofDeployment {
-	facts := ofDeployment{class: d.Labels[desired.ClassLabel], awaitsBuild: awaitsBuild(d), rollout: rolloutOf(d)}
+	facts := ofDeployment{class: d.Labels[desired.ClassLabel], awaitsBuild: awaitsBuild(d), rollout: rolloutOf(d), verified: desired.BeingVerified(d)}
 	if owner := metav1.GetControllerOfNoCopy(d); owner != nil {
 		facts.owner = owner.UID
 	}

@@ -46,6 +46,10 @@ type member struct {
 
 	// rollout is the state of the Deployment's rollout, whatever its cause.
 	rollout rollout
+
+	// verified is true if the rollout waits for its verification, which may take long. It does not
+	// delay other functions.
+	verified bool
 }
 
 // progress summarizes the functions of a class.
@@ -94,7 +98,9 @@ func nextRollout(members []member, before stagedRollout, hash string, now time.T
 		since, admitted := before.admitted[m.name]
 		switch {
 		case m.rollout == rolling:
-			free--
+			if !m.verified {
+				free--
+			}
 			if !m.updated {
 				w.admitted[m.name] = now
 			}

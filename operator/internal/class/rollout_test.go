@@ -31,6 +31,7 @@ func TestNextRollout(t *testing.T) {
 		"None":          {nil, progress{}, 0, 0},
 		"Few":           {many(3, behind), progress{functions: 3}, 0, 1},
 		"FewUnderWay":   {append(many(2, behind), many(1, under)...), progress{functions: 3, updated: 1, rolling: 1}, 0, 0},
+		"FewVerified":   {append(many(2, behind), many(1, member{updated: true, rollout: rolling, verified: true})...), progress{functions: 3, updated: 1, rolling: 1}, 0, 1},
 		"FewDone":       {append(many(2, behind), many(1, done)...), progress{functions: 3, updated: 1, complete: 1}, 0, 1},
 		"Tenth":         {many(50, behind), progress{functions: 50}, 0, 5},
 		"RestOfATenth":  {append(many(47, behind), many(3, under)...), progress{functions: 50, updated: 3, rolling: 3}, 0, 2},

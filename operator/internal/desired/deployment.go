@@ -34,7 +34,7 @@ func Deployment(fn *v1beta1.Function, s settings.Settings, values string, binary
 				WithMaxUnavailable(intstr.FromInt32(0)).
 				WithMaxSurge(intstr.FromString("25%")))).
 		WithTemplate(template(fn, s, metadata, binary))
-	spec.ProgressDeadlineSeconds = fn.Spec.ProgressDeadlineSeconds
+	spec.ProgressDeadlineSeconds = progressDeadline(fn)
 	if n, fixed := fn.FixedReplicas(); fixed {
 		spec.WithReplicas(n)
 	}

@@ -27,8 +27,10 @@ const (
 	// refer to.
 	eventReferenceChanged = "ReferenceChanged"
 
-	// eventVerified reports that a rollout was verified and continues.
-	eventVerified = "Verified"
+	// eventVerified reports that a rollout was verified and continues. eventNotVerified reports that
+	// it continues although it could not be verified.
+	eventVerified    = "Verified"
+	eventNotVerified = "NotVerified"
 )
 
 // history contains, for each Function, the state that events have been recorded for, so that no
@@ -107,15 +109,15 @@ func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 // was rolled back. The event of a rollback is that of the condition Stalled.
 func (r *Reconciler) announceVerification(fn *v1beta1.Function, seen status.Seen) {
 	v := seen.Plan.Verification
-	if v == nil || !v.New || seen.Plan.DeploymentDelay > 0 || seen.Outcome.Err != nil {
+	if v == nil || !v.Decided || seen.Plan.DeploymentDelay > 0 || seen.Outcome.Err != nil {
 		return
 	}
 	r.Metrics.Verified(string(v.Result))
 	switch v.Result {
 	case plan.VerificationPassed:
 		r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventVerified, "Reconcile", "%s", v.Message)
-	case plan.VerificationNotCounted:
-		r.warn(fn, eventVerified, v.Message)
+	case plan.VerificationInconclusive:
+		r.warn(fn, eventNotVerified, v.Message)
 	}
 }
 

@@ -53,7 +53,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		}),
 		verified: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_rollout_verifications_total",
-			Help: "Verified rollouts by result: Passed, NotCounted (continued without a comparison, because there were too few requests or their number is unknown) or RolledBack.",
+			Help: "Verified rollouts by result: Passed, Inconclusive (continued although no decision was possible, for example because there were too few requests) or RolledBack.",
 		}, []string{"result"}),
 		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_admissions_total",
@@ -63,7 +63,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	for _, answer := range []string{Allowed, Denied, NotValidated} {
 		m.admissions.WithLabelValues(answer) // exports 0 before the first event
 	}
-	for _, result := range []string{"Passed", "NotCounted", "RolledBack"} {
+	for _, result := range []string{"Passed", "Inconclusive", "RolledBack"} {
 		m.verified.WithLabelValues(result)
 	}
 	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.verified, m.admissions} {
@@ -87,7 +87,7 @@ func (m *Metrics) RecordAdmission(answer string) { m.admissions.WithLabelValues(
 // RolledOut counts a change of a pod template.
 func (m *Metrics) RolledOut() { m.rollouts.Inc() }
 
-// Verified counts the result of a verified rollout: Passed, NotCounted or RolledBack.
+// Verified counts the result of a verified rollout: Passed, Inconclusive or RolledBack.
 func (m *Metrics) Verified(result string) { m.verified.WithLabelValues(result).Inc() }
 
 // Changed records the time at which a Function was first seen with a status of an older generation.

@@ -68,7 +68,7 @@ func (a *Activator) read(all []discoveryv1.EndpointSlice, services []corev1.Serv
 		if why, ok := all[i].Annotations[v1beta1.CannotScaleAnnotation]; ok {
 			a.CannotScale = why
 		}
-		if report := verification.ParseReport(all[i].Annotations[v1beta1.VerifiedAnnotation]); report != nil {
+		if report := verification.ParseReport(all[i].Annotations[v1beta1.VerifyReportAnnotation]); report != nil {
 			a.Verified = report
 		}
 	}
@@ -141,5 +141,5 @@ var sliceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before.Annotations[v1beta1.WakeFailedAnnotation] != now.Annotations[v1beta1.WakeFailedAnnotation] ||
 		before.Annotations[v1beta1.StaysAwakeAnnotation] != now.Annotations[v1beta1.StaysAwakeAnnotation] ||
 		before.Annotations[v1beta1.CannotScaleAnnotation] != now.Annotations[v1beta1.CannotScaleAnnotation] ||
-		before.Annotations[v1beta1.VerifiedAnnotation] != now.Annotations[v1beta1.VerifiedAnnotation]
+		before.Annotations[v1beta1.VerifyReportAnnotation] != now.Annotations[v1beta1.VerifyReportAnnotation]
 }}

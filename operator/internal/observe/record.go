@@ -28,7 +28,7 @@ func (o *Observer) recordedTemplate(ctx context.Context, fn *v1beta1.Function, s
 }
 
 // templateIn returns the pod template in a record, which it reads from the API server; nil if the
-// record was deleted, or another client has written it.
+// record is missing, is not controlled by the Function, or has no intact template.
 func (o *Observer) templateIn(ctx context.Context, fn *v1beta1.Function, name string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	var record appsv1.ControllerRevision
 	err := o.Live.Get(ctx, client.ObjectKey{Namespace: fn.Namespace, Name: name}, &record)

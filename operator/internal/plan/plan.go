@@ -80,7 +80,7 @@ type Plan struct {
 	DeploymentDelay time.Duration
 
 	// Verification is the state of the verification of the rollout; nil if it is not verified.
-	// VerificationDelay is the time until a decision is due; 0 if that is unknown.
+	// VerificationDelay is the time until the operator decides without a report; 0 if it does not wait.
 	Verification      *Verification
 	VerificationDelay time.Duration
 
@@ -120,6 +120,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 		if p.awaitsBuild(fn) {
 			p.deleteOwn(fn, p.seen.Deployment)
 		}
+		p.planRollBack(fn)
 		p.orderForReplicaSets(fn)
 		return p.Plan
 	}
@@ -163,7 +164,7 @@ func (p *planner) planObjects(fn *v1beta1.Function) {
 	p.Source, p.Service = fn, desired.Service(fn)
 	if p.resolveValuesHash() {
 		p.Deployment, p.BuildService = p.deployment(fn)
-		p.verification(fn)
+		p.planVerification(fn)
 	}
 	if desired.NeedsBudget(fn, p.settings) {
 		p.Budget = desired.Budget(fn)

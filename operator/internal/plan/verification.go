@@ -23,15 +23,15 @@ type Verification struct {
 	// Message is the reason for the Result.
 	Message string
 
-	// Until is the time at which the new version has served for long enough. It is zero until one of
-	// its pods is ready, and if the version was rolled back.
+	// Until is the end of the verification. It is zero while no new pod is ready, and if the Result does
+	// not depend on the time.
 	Until time.Time
 
-	// RolledBack is the name of the record of the version that was rolled back; empty if it was not.
-	RolledBack string
+	// RejectedRecord is the name of the record of the version that was rolled back; empty if none was.
+	RejectedRecord string
 
-	// New reports whether the Deployment in the Snapshot is from before the Result.
-	New bool
+	// Decided reports whether this Plan has made the decision. It is false if an earlier one has.
+	Decided bool
 }
 
 // VerificationResult is the result of a verification.
@@ -39,49 +39,58 @@ type VerificationResult string
 
 // The results of a verification. After all except VerificationRolledBack, the rollout continues.
 const (
-	VerificationPassed     VerificationResult = "Passed"     // the new version is not worse
-	VerificationNotCounted VerificationResult = "NotCounted" // too few requests to compare, or the counts are unknown
-	VerificationRolledBack VerificationResult = "RolledBack" // the new version is worse
+	VerificationPassed       VerificationResult = "Passed"       // the new version is not worse
+	VerificationInconclusive VerificationResult = "Inconclusive" // no decision is possible, or the previous version cannot be restored
+	VerificationRolledBack   VerificationResult = "RolledBack"   // the new version is worse, or its process exited
 )
 
 // reportMargin is how long the operator waits for the report of the activator after the time of the
 // verification.
 const reportMargin = desired.VerifyMargin / 2
 
-// isRolledBack reports whether the version in compiling, the Deployment of the latest valid spec, was
-// rolled back. Other limits for the verification are another attempt.
-func (p *planner) isRolledBack(fn *v1beta1.Function, compiling *appsv1ac.DeploymentApplyConfiguration) bool {
-	rolledBack := desired.RolloutOf(p.seen.Applied()).RolledBack
-	return rolledBack != nil && fn.Verifies() && desired.IsIntact(p.seen.Applied()) &&
-		rolledBack.Spec == compiling.Labels[desired.SpecHashLabel] && rolledBack.Verify == desired.Digest(fn.Spec.Rollout.Verify)
+// isRejected reports whether the version in compiling, the Deployment of the latest valid spec, was
+// rolled back. It is false if spec.rollout.verify has changed since, so that the version is tried
+// again. While the values that the environment refers to are unknown, the last result applies.
+func (p *planner) isRejected(fn *v1beta1.Function, compiling *appsv1ac.DeploymentApplyConfiguration) bool {
+	rejected := desired.VerificationOf(p.seen.Applied()).Rejected
+	return rejected != nil && fn.Verifies() && desired.IsIntact(p.seen.Applied()) &&
+		(p.ValuesErr != nil || rejected.Spec == compiling.Labels[desired.SpecHashLabel]) && rejected.Verify == desired.Digest(fn.Spec.Rollout.Verify)
 }
 
-// verification plans the verification of the rollout of p.Deployment. The state is an annotation of
-// the Deployment:
+// planVerification plans the verification of the rollout of p.Deployment. The state is an annotation
+// of the Deployment:
 //
-//	          new version                     worse
-//	stable ────────────────▶ being verified ─────────▶ rolled back
-//	  ▲                        │        ▲                │    │
-//	  └──── not worse ─────────┘        └── new version ─┘    │
-//	  └──── the previous spec, or without spec.rollout.verify ┘
+//	stable          a new template replaces one that has served     -> being verified
+//	being verified  another new template, with the same previous    -> being verified
+//	being verified  the result is Passed or Inconclusive            -> stable
+//	being verified  the result is RolledBack                        -> rolled back
+//	being verified  the spec has changed and is not built yet       -> stable, with the previous template
+//	rolled back     a new version                                   -> being verified
 //
-// A version that replaces one that is being verified is compared with the same previous version.
-func (p *planner) verification(fn *v1beta1.Function) {
+// If the Function returns to the previous spec, or spec.rollout.verify is removed, the state is
+// stable. A template whose pods already run is not verified.
+func (p *planner) planVerification(fn *v1beta1.Function) {
 	applied := p.seen.Applied()
 	if p.Deployment == nil || !fn.Verifies() || !desired.IsIntact(applied) || p.AwaitsBuild {
 		return
 	}
-	state := desired.RolloutOf(applied)
-	previous, changes := state.Previous, desired.RecordName(p.Deployment) != desired.RecordName(applied)
-	switch {
-	case state.RolledBack != nil && p.isRolledBack(fn, p.compiling):
-		desired.SetRolledBack(p.Deployment, *state.RolledBack)
-		p.Verification = &Verification{Result: VerificationRolledBack, Message: state.RolledBack.Message, RolledBack: state.RolledBack.Record}
+	state := desired.VerificationOf(applied)
+	if state.Rejected != nil && p.isRejected(fn, p.compiling) {
+		desired.Reject(p.Deployment, *state.Rejected)
+		p.Verification = &Verification{Result: VerificationRolledBack, Message: state.Rejected.Message, RejectedRecord: state.Rejected.Record}
 		return
-	case changes && previous == nil && p.hasServed(fn):
-		previous = new(desired.VersionOf(applied))
 	}
-	if previous == nil || changes && previous.Spec == p.Deployment.Labels[desired.SpecHashLabel] {
+	previous, changes := state.Previous, desired.TemplateIn(p.Deployment) != desired.TemplateIn(applied)
+	switch {
+	case previous == nil && (!changes || !p.hasServed(fn) || p.runs(desired.TemplateIn(p.Deployment))):
+		return
+	case previous == nil:
+		previous = new(desired.VersionOf(applied))
+	case p.isSuperseded(*previous):
+		p.restore(*previous)
+		return
+	}
+	if previous.Spec == p.Deployment.Labels[desired.SpecHashLabel] || !p.isRecorded(*previous) {
 		return
 	}
 	p.Verification = &Verification{}
@@ -89,14 +98,68 @@ func (p *planner) verification(fn *v1beta1.Function) {
 		p.decide(fn, *previous)
 	}
 	if p.Verification.Result == "" {
-		desired.Verify(p.Deployment, *previous, fn.Spec.Rollout.Verify)
-		limits := verification.LimitsOf(fn.Spec.Rollout.Verify, desired.TemplateIn(p.Deployment))
-		p.Service.WithAnnotations(map[string]string{v1beta1.VerifyAnnotation: limits.String()})
+		desired.Hold(p.Deployment, fn, *previous)
+		limits := verification.LimitsOf(fn, desired.TemplateIn(p.Deployment))
+		p.Service.WithAnnotations(map[string]string{v1beta1.VerifyLimitsAnnotation: limits.String()})
+	}
+	if changes || p.Verification.Decided {
+		p.writeOnlyIfUnchanged()
 	}
 }
 
-// hasServed reports whether the version in the Deployment has ready pods, or has served before the
-// function fell asleep.
+// isSuperseded reports whether the version that is being verified is no longer that of the Function,
+// and the previous version can replace it at once: the latest one is not built yet, or is the previous
+// one.
+func (p *planner) isSuperseded(previous desired.Version) bool {
+	applied := p.seen.Applied()
+	unbuilt := desired.TemplateIn(p.Deployment) == desired.TemplateIn(applied)
+	return applied.Labels[desired.SpecHashLabel] != p.specHash && p.ValuesErr == nil && p.seen.PreviousTemplate != nil &&
+		(previous.Spec == p.specHash || unbuilt)
+}
+
+// restore plans the recorded template of a version.
+func (p *planner) restore(v desired.Version) {
+	p.Deployment = desired.Restore(p.Deployment, v, p.seen.PreviousTemplate)
+	p.writeOnlyIfUnchanged()
+}
+
+// writeOnlyIfUnchanged makes the write of the Deployment fail if the Deployment has changed since the
+// Snapshot: its state and the pods in the Snapshot may be of different times.
+func (p *planner) writeOnlyIfUnchanged() {
+	p.Deployment.WithResourceVersion(p.seen.Deployment.ResourceVersion)
+}
+
+// planRollBack plans to restore the previous version of a Function with an invalid spec, if the version
+// that is being verified is worse. Nothing else of the Function changes.
+func (p *planner) planRollBack(fn *v1beta1.Function) {
+	applied := p.seen.Applied()
+	previous := desired.VerificationOf(applied).Previous
+	if previous == nil || !fn.Verifies() || !desired.IsIntact(applied) {
+		return
+	}
+	p.Deployment, p.Verification = applied, &Verification{}
+	p.decide(fn, *previous)
+	if p.Verification.RejectedRecord == "" {
+		p.Deployment, p.Verification, p.VerificationDelay = nil, nil, 0
+		return
+	}
+	p.writeOnlyIfUnchanged()
+}
+
+// runs reports whether pods of a template run.
+func (p *planner) runs(template string) bool {
+	return slices.ContainsFunc(p.seen.ReplicaSets, func(set appsv1.ReplicaSet) bool {
+		return set.Status.Replicas > 0 && desired.TemplateOf(&set) == template
+	})
+}
+
+// isRecorded reports whether a version can be restored.
+func (p *planner) isRecorded(v desired.Version) bool {
+	return slices.ContainsFunc(p.seen.Records, func(record appsv1.ControllerRevision) bool { return record.Name == v.Record })
+}
+
+// hasServed reports whether the applied version has ready pods or, according to the status, its source
+// was the last one that served.
 func (p *planner) hasServed(fn *v1beta1.Function) bool {
 	template := desired.TemplateIn(p.seen.Applied())
 	return workload.Served(fn, p.seen.Deployment) || slices.ContainsFunc(p.seen.ReplicaSets, func(set appsv1.ReplicaSet) bool {
@@ -104,29 +167,29 @@ func (p *planner) hasServed(fn *v1beta1.Function) bool {
 	})
 }
 
-// decide decides about the version in the Deployment, and plans to restore the previous one if it is
-// worse.
+// decide sets the result of the verification. If the applied version is worse, it plans to restore the
+// previous one.
 func (p *planner) decide(fn *v1beta1.Function, previous desired.Version) {
-	result, message := p.verified(fn)
-	p.Verification.Result, p.Verification.Message, p.Verification.New = result, message, result != ""
+	result, message := p.verificationResult(fn)
+	p.Verification.Result, p.Verification.Message, p.Verification.Decided = result, message, result != ""
 	switch {
 	case result != VerificationRolledBack:
 		return
 	case p.seen.PreviousTemplate == nil:
-		p.Verification.Result = VerificationNotCounted
-		p.Verification.Message = message + fmt.Sprintf("; the previous version cannot be restored, because ControllerRevision %q is missing or was changed", previous.Record)
+		p.Verification.Result = VerificationInconclusive
+		p.Verification.Message = message + fmt.Sprintf("; the rollout continues, because ControllerRevision %q of the previous version is missing or was changed", previous.Record)
 		return
 	}
-	worse := desired.RolledBack{Version: desired.VersionOf(p.seen.Applied()), Verify: desired.Digest(fn.Spec.Rollout.Verify), Message: message}
+	worse := desired.RejectedVersion{Version: desired.VersionOf(p.seen.Applied()), Verify: desired.Digest(fn.Spec.Rollout.Verify), Message: message}
 	p.Deployment = desired.Restore(p.Deployment, previous, p.seen.PreviousTemplate)
-	desired.SetRolledBack(p.Deployment, worse)
-	p.Verification.RolledBack = worse.Record
+	desired.Reject(p.Deployment, worse)
+	p.Verification.RejectedRecord = worse.Record
 }
 
-// verified returns the result for the version in the Deployment; empty while there is none. It sets
-// Until, and VerificationDelay to the time in which the activator has to report.
-func (p *planner) verified(fn *v1beta1.Function) (VerificationResult, string) {
-	template, verify := desired.TemplateIn(p.seen.Applied()), fn.Spec.Rollout.Verify
+// verificationResult returns the result for the applied version; empty while there is none. It sets
+// Until, and sets VerificationDelay to the time until it stops waiting for a report.
+func (p *planner) verificationResult(fn *v1beta1.Function) (VerificationResult, string) {
+	template := desired.TemplateIn(p.seen.Applied())
 	report := p.seen.Activator.Verified
 	var ready time.Time
 	var reported bool
@@ -134,7 +197,7 @@ func (p *planner) verified(fn *v1beta1.Function) (VerificationResult, string) {
 		if desired.TemplateOf(&pod) != template || workload.Replaced(&pod) {
 			continue
 		}
-		if ended := exit(&pod); ended != nil {
+		if ended := functionExit(&pod); ended != nil {
 			return VerificationRolledBack, fmt.Sprintf("replica %s exited with code %d: %s", pod.Name, ended.ExitCode, workload.ExitReason(fn, ended))
 		}
 		if since := workload.ReadySince(&pod); !since.IsZero() && (ready.IsZero() || since.Before(ready)) {
@@ -143,45 +206,46 @@ func (p *planner) verified(fn *v1beta1.Function) (VerificationResult, string) {
 		reported = reported || report != nil && report.Template == template && report.Pod == pod.UID
 	}
 	if reported {
-		return compare(verification.LimitsOf(verify, template), *report)
+		return compare(verification.LimitsOf(fn, template), *report)
 	}
 	if ready.IsZero() {
 		return "", ""
 	}
-	p.Verification.Until = ready.Add(verify.Duration())
-	p.VerificationDelay = p.Verification.Until.Add(reportMargin).Sub(p.seen.Time)
+	p.Verification.Until = ready.Add(fn.Spec.Rollout.Verify.Duration())
+	p.VerificationDelay = ready.Add(verification.LimitsOf(fn, template).Longest() + reportMargin).Sub(p.seen.Time)
 	if p.VerificationDelay <= 0 {
 		p.VerificationDelay = 0
-		return VerificationNotCounted, "the activator did not report the requests to the new version; the rollout continues because it is ready"
+		return VerificationInconclusive, "the activator sent no report of the requests to the new version; the rollout continues; check that the activator runs"
 	}
 	return "", ""
 }
 
 // compare returns the result for the requests that the activator has counted.
 func compare(limits verification.Limits, report verification.Report) (VerificationResult, string) {
+	counts := fmt.Sprintf("the new version failed %s, and the previous one %s", report.New, report.Previous)
 	switch n := report.New.Requests; {
 	case limits.Worse(report.New, report.Previous):
-		return VerificationRolledBack, fmt.Sprintf("%s; of the previous version, %s", report.New, report.Previous)
+		return VerificationRolledBack, counts
 	case report.Problem != "":
-		return VerificationNotCounted, "the requests to the new version are unknown: " + report.Problem + "; the rollout continues because it is ready"
+		return VerificationInconclusive, "the failed requests are unknown: " + workload.OneLine(report.Problem) + "; the rollout continues"
 	case n < limits.MinRequests:
-		return VerificationNotCounted, fmt.Sprintf("the new version served %d requests, fewer than spec.rollout.verify.minRequests (%d); the rollout continues because it is ready", n, limits.MinRequests)
+		return VerificationInconclusive, fmt.Sprintf("the new version served %d requests, fewer than spec.rollout.verify.minRequests (%d); the rollout continues", n, limits.MinRequests)
 	}
-	return VerificationPassed, fmt.Sprintf("%s; of the previous version, %s", report.New, report.Previous)
+	return VerificationPassed, counts
 }
 
-// exit returns how the process of a function exited; nil if it did not. A process that could not
+// functionExit returns how the process of a function exited; nil if it did not. A process that could not
 // fetch its binary has not started, and one that ended with its node did not exit by itself.
-func exit(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+func functionExit(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	for _, c := range pod.Status.ContainerStatuses {
 		ended := workload.LastEnd(&c)
-		if c.Name == desired.FunctionContainer && ended != nil && !workload.EndedWithoutBinary(pod, ended) && !slices.Contains(lost, ended.Reason) {
+		if c.Name == desired.FunctionContainer && ended != nil && !workload.EndedWithoutBinary(pod, ended) && !slices.Contains(lostReasons, ended.Reason) {
 			return ended
 		}
 	}
 	return nil
 }
 
-// lost are the reasons of the kubelet for a container that ended while it or the node was not
-// running.
-var lost = []string{"ContainerStatusUnknown", "Unknown"}
+// lostReasons are the reasons of a container that did not exit by itself: it could not be started, or
+// it ended while the kubelet or the node was not running.
+var lostReasons = []string{"ContainerStatusUnknown", "Unknown", "StartError", "ContainerCannotRun"}

@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/plan"
+	"goless.io/operator/internal/settings"
 	"goless.io/operator/internal/verification"
 )
 
@@ -20,13 +24,60 @@ var now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 // verified returns a scene in which a Function with spec.rollout.verify has served a first version,
 // and the rollout of a second one is being verified.
 func verified(t *testing.T) *scene {
-	s := begin(t, inPod, first).with(func(fn *v1beta1.Function) {
-		fn.Spec.Rollout = &v1beta1.Rollout{Verify: &v1beta1.Verify{}}
-	}).serving(nil, 1)
-	s.set(1)
+	return verifiedWith(t, inPod, nil)
+}
+
+func verify(fn *v1beta1.Function) { fn.Spec.Rollout = &v1beta1.Rollout{Verify: &v1beta1.Verify{}} }
+
+// verifiedWith is like verified, with other settings, and a binary of the first version.
+func verifiedWith(t *testing.T, settings settings.Settings, with *desired.Binary) *scene {
+	s := begin(t, settings, first).with(verify).serving(with, 1)
+	s.record(1).set(1)
 	s.seen.PreviousTemplate = s.seen.OwnedFields.Spec.Template
-	s.seen.Time = now
-	return s.change(second).apply()
+	s.seen.Time, s.seen.Deployment.ResourceVersion = now, "7"
+	s.change(second)
+	if with != nil {
+		s.answer(buildclient.Answer{Binary: &desired.Binary{Service: with.Service, Key: "second", Capability: "c", PublicKey: with.PublicKey}})
+	}
+	return s.apply()
+}
+
+// While a version is verified, a change of the spec restores the previous version until the change is
+// built, and at once if the spec is the previous one. An invalid spec changes nothing, but a version
+// that is worse is rolled back.
+func TestVerifiedVersionIsSuperseded(t *testing.T) {
+	for name, test := range map[string]struct {
+		change   func(*scene)
+		restored bool
+		rejected bool
+	}{
+		"Unbuilt":  {func(s *scene) { s.change(second + "// third\n") }, true, false},
+		"Returned": {func(s *scene) { s.change(first) }, true, false},
+		"Invalid":  {func(s *scene) { s.with(func(fn *v1beta1.Function) { fn.Spec.Unreadable = "no" }) }, false, false},
+		"InvalidAndWorse": {func(s *scene) {
+			s.newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50).with(func(fn *v1beta1.Function) { fn.Spec.Unreadable = "no" })
+		}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := verifiedWith(t, shared, binary)
+			previous := desired.TemplateIn(s.seen.OwnedFields)
+			test.change(s)
+			p := s.plan()
+			if p.Deployment == nil {
+				if test.restored {
+					t.Fatal("the previous version is not restored")
+				}
+				return
+			}
+			state := desired.VerificationOf(p.Deployment)
+			if restored := desired.TemplateIn(p.Deployment) == desired.TemplateOf(&s.seen.Records[len(s.seen.Records)-1]); restored != test.restored || desired.TemplateIn(p.Deployment) == previous {
+				t.Errorf("the template is %s", desired.TemplateIn(p.Deployment))
+			}
+			if *p.Deployment.ResourceVersion != "7" || state.Previous != nil || (state.Rejected != nil) != test.rejected || p.Deployment.Spec.MinReadySeconds != nil {
+				t.Errorf("the state is %+v", state)
+			}
+		})
+	}
 }
 
 // set adds the ReplicaSet of the Deployment's template.
@@ -40,8 +91,12 @@ func (s *scene) set(ready int32) {
 func (s *scene) apply() *scene {
 	s.Helper()
 	planned := s.plan().Deployment
+	if v := planned.ResourceVersion; v == nil || *v != s.seen.Deployment.ResourceVersion {
+		s.Errorf("the Deployment is written whatever it is by then: %v", v)
+	}
 	s.deployed(nil, 1)
-	s.seen.OwnedFields = planned
+	s.seen.OwnedFields, s.seen.Deployment.ResourceVersion = planned, "7"
+	planned.ResourceVersion = nil
 	s.seen.Deployment.Labels = planned.Labels
 	s.seen.Deployment.Spec.Template.Labels = planned.Spec.Template.Labels
 	return s
@@ -72,19 +127,19 @@ func (s *scene) reported(requests, failed int64) *scene {
 func TestVerificationStopsRollout(t *testing.T) {
 	s := verified(t)
 	spec := s.seen.OwnedFields.Spec
-	if *spec.MinReadySeconds != 180 || *spec.ProgressDeadlineSeconds != 780 || spec.Strategy.RollingUpdate.MaxSurge.String() != "1" {
+	if *spec.MinReadySeconds != 240 || *spec.ProgressDeadlineSeconds != 840 || spec.Strategy.RollingUpdate.MaxSurge.String() != "1" {
 		t.Errorf("the Deployment does not wait: %+v", spec)
 	}
 	p := s.newPod(time.Minute, corev1.ContainerStatus{}).plan()
-	limits := verification.ParseLimits(p.Service.Annotations[v1beta1.VerifyAnnotation])
+	limits := verification.ParseLimits(p.Service.Annotations[v1beta1.VerifyLimitsAnnotation])
 	if limits == nil || limits.Template != desired.TemplateIn(s.seen.OwnedFields) {
 		t.Errorf("the Service has the annotations %v", p.Service.Annotations)
 	}
-	if p.VerificationDelay != 90*time.Second || !p.Verification.Until.Equal(now.Add(time.Minute)) || p.Verification.Result != "" {
+	if p.VerificationDelay != 150*time.Second || !p.Verification.Until.Equal(now.Add(time.Minute)) || p.Verification.Result != "" {
 		t.Errorf("after a minute: decides after %s, %+v", p.VerificationDelay, p.Verification)
 	}
 	p = s.reported(20, 0).plan()
-	if p.Deployment.Spec.MinReadySeconds != nil || p.Deployment.Spec.ProgressDeadlineSeconds != nil || len(p.Deployment.Annotations) > 0 || len(p.Service.Annotations) > 0 {
+	if p.Deployment.Spec.MinReadySeconds != nil || *p.Deployment.Spec.ProgressDeadlineSeconds != 840 || len(p.Deployment.Annotations) > 0 || len(p.Service.Annotations) > 0 {
 		t.Errorf("after the verification: %+v", p.Deployment)
 	}
 }
@@ -92,6 +147,7 @@ func TestVerificationStopsRollout(t *testing.T) {
 // Each case is a rollout that is being verified, and the result.
 func TestVerification(t *testing.T) {
 	exited := corev1.ContainerStatus{RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "panic: no"}}}
+	startError := corev1.ContainerStatus{RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError"}}}
 	lost := corev1.ContainerStatus{RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown"}}}
 	for name, test := range map[string]struct {
 		scene   *scene
@@ -102,25 +158,26 @@ func TestVerification(t *testing.T) {
 		"NotReady":     {scene: verified(t).newPod(0, corev1.ContainerStatus{})},
 		"Ready":        {scene: verified(t).newPod(time.Minute, corev1.ContainerStatus{})},
 		"LostWithNode": {scene: verified(t).newPod(time.Minute, lost)},
+		"NotStarted":   {scene: verified(t).newPod(0, startError)},
 		"Over":         {scene: verified(t).newPod(2*time.Minute, corev1.ContainerStatus{})},
-		"Passed":       {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 1), plan.VerificationPassed, "1 of 100 requests failed (1%); of the previous version, 0 of 100 requests failed (0%)"},
-		"FewRequests":  {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(3, 0), plan.VerificationNotCounted, "served 3 requests, fewer than spec.rollout.verify.minRequests (20)"},
-		"NoReport":     {verified(t).newPod(151*time.Second, corev1.ContainerStatus{}), plan.VerificationNotCounted, "did not report"},
-		"Unknown":      {unread(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(0, 0)), plan.VerificationNotCounted, "are unknown: no response"},
-		"Worse":        {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50), plan.VerificationRolledBack, "50 of 100 requests failed (50%)"},
+		"Passed":       {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 1), plan.VerificationPassed, "the new version failed 1 of 100 requests (1%), and the previous one 0 of 100 requests (0%)"},
+		"FewRequests":  {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(3, 0), plan.VerificationInconclusive, "served 3 requests, fewer than spec.rollout.verify.minRequests (20)"},
+		"NoReport":     {verified(t).newPod(211*time.Second, corev1.ContainerStatus{}), plan.VerificationInconclusive, "sent no report"},
+		"Unknown":      {unread(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(0, 0)), plan.VerificationInconclusive, "are unknown: no response"},
+		"Worse":        {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50), plan.VerificationRolledBack, "the new version failed 50 of 100 requests (50%)"},
 		"Exited":       {verified(t).newPod(time.Minute, exited), plan.VerificationRolledBack, "replica f-new exited with code 2: panic: no"},
 		"NeverReady":   {verified(t).newPod(0, exited), plan.VerificationRolledBack, "replica f-new exited"},
 		"Terminating":  {scene: terminating(verified(t).newPod(time.Minute, exited))},
 		"OtherPod":     {scene: otherPod(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50))},
-		"NoRecord":     {noRecord(verified(t).newPod(time.Minute, exited)), plan.VerificationNotCounted, "cannot be restored"},
+		"NoRecord":     {noRecord(verified(t).newPod(time.Minute, exited)), plan.VerificationInconclusive, "of the previous version is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.scene
 			p := s.plan()
-			if p.Verification == nil || p.Verification.Result != test.result || !strings.Contains(p.Verification.Message, test.message) || p.Verification.New != (test.result != "") {
+			if p.Verification == nil || p.Verification.Result != test.result || !strings.Contains(p.Verification.Message, test.message) || p.Verification.Decided != (test.result != "") {
 				t.Fatalf("the verification is %+v, want %q", p.Verification, test.result)
 			}
-			revision, state := desired.LatestRevision(s.fn), desired.RolloutOf(p.Deployment)
+			revision, state := desired.LatestRevision(s.fn), desired.VerificationOf(p.Deployment)
 			if test.result == plan.VerificationRolledBack {
 				s.fn.Spec.Function = first
 				revision = desired.LatestRevision(s.fn)
@@ -128,7 +185,7 @@ func TestVerification(t *testing.T) {
 			if got := desired.RevisionIn(p.Deployment); got != revision {
 				t.Errorf("the Deployment has revision %s, want %s", got, revision)
 			}
-			if (state.Previous != nil) != (test.result == "") || (state.RolledBack != nil) != (test.result == plan.VerificationRolledBack) {
+			if (state.Previous != nil) != (test.result == "") || (state.Rejected != nil) != (test.result == plan.VerificationRolledBack) {
 				t.Errorf("the state is %+v", state)
 			}
 		})
@@ -155,6 +212,32 @@ func noRecord(s *scene) *scene {
 	return s
 }
 
+// While the values that the environment refers to are unknown, the result of the verification applies.
+func TestRolledBackWithoutValues(t *testing.T) {
+	s := begin(t, inPod, first).with(verify)
+	s.seen.Values.Hash = "of the first version"
+	s.serving(nil, 1).record(1).set(1)
+	s.seen.PreviousTemplate, s.seen.Time, s.seen.Deployment.ResourceVersion = s.seen.OwnedFields.Spec.Template, now, "7"
+	s.change(second).seen.Values.Hash = "of the second version"
+	s.apply().newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50).apply()
+	s.seen.ValuesErr = errors.New("no")
+	if p := s.plan(); p.Verification == nil || p.Verification.RejectedRecord == "" {
+		t.Errorf("the verification is %+v", p.Verification)
+	}
+}
+
+// The record and the source of the previous version are kept, also if the function is stopped and has
+// no history.
+func TestPreviousVersionIsKept(t *testing.T) {
+	s := verified(t).with(func(fn *v1beta1.Function) { fn.Spec.RevisionHistoryLimit = new(int32(0)) })
+	s.record(2)
+	s.recordOf(0, "older", "older", "older")
+	s.seen.ReplicaSets, s.seen.RevisionsInUse = nil, map[string]bool{}
+	if got := deleted(s.plan()); !slices.Equal(got, []string{"f-record0"}) {
+		t.Errorf("deleted %v", got)
+	}
+}
+
 // After a rollback, the previous version is kept until the spec or its verification changes.
 func TestRolledBack(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -177,8 +260,8 @@ func TestRolledBack(t *testing.T) {
 			s.seen.OwnedFields = rolledBack.Deployment
 			s.seen.Deployment.Labels, s.seen.Deployment.Spec.Template.Labels = rolledBack.Deployment.Labels, rolledBack.Deployment.Spec.Template.Labels
 			p := s.with(test.change).plan()
-			v, state := p.Verification, desired.RolloutOf(p.Deployment)
-			if stays := v != nil && v.RolledBack == rolledBack.Verification.RolledBack && !v.New && state.RolledBack != nil; stays != test.stays {
+			v, state := p.Verification, desired.VerificationOf(p.Deployment)
+			if stays := v != nil && v.RejectedRecord == rolledBack.Verification.RejectedRecord && !v.Decided && state.Rejected != nil; stays != test.stays {
 				t.Errorf("it stays rolled back: %t; %+v, %+v", stays, v, state)
 			}
 			if (state.Previous != nil) != test.verifies || test.verifies && state.Previous.Record != rolledBack.RecordName {
@@ -195,24 +278,45 @@ func TestRolledBack(t *testing.T) {
 // the Function may also return to. Some changes are not verified.
 func TestVerifiedChanges(t *testing.T) {
 	s := verified(t)
-	previous := desired.RolloutOf(s.seen.OwnedFields).Previous
-	if state := desired.RolloutOf(s.change(second + "// third\n").plan().Deployment); state.Previous == nil || *state.Previous != *previous {
+	previous := desired.VerificationOf(s.seen.OwnedFields).Previous
+	if state := desired.VerificationOf(s.change(second + "// third\n").plan().Deployment); state.Previous == nil || *state.Previous != *previous {
 		t.Errorf("a third version is compared with %+v, want %+v", state.Previous, previous)
 	}
-	if state := desired.RolloutOf(s.change(first).plan().Deployment); state.Previous != nil {
+	if state := desired.VerificationOf(s.change(first).plan().Deployment); state.Previous != nil {
 		t.Errorf("the previous version is verified: %+v", state)
+	}
+	same := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
+	if state := desired.VerificationOf(same.with(func(fn *v1beta1.Function) { fn.Spec.ClassName = "other" }).plan().Deployment); state.Previous != nil {
+		t.Errorf("a change that does not change the template is verified: %+v", state)
+	}
+	same.record(2).seen.ReplicaSets, same.seen.Pods = nil, nil // it sleeps
+	same.fn.Status.Conditions = append(same.fn.Status.Conditions, metav1.Condition{Type: v1beta1.ConditionAvailable, Status: metav1.ConditionTrue})
+	same.fn.Status.ReadyRevision = desired.LatestRevision(same.fn)
+	if state := desired.VerificationOf(same.plan().Deployment); state.Previous != nil {
+		t.Errorf("a change that does not change the template of a sleeping function is verified: %+v", state)
+	}
+	running := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
+	running.record(2).set(1)
+	if state := desired.VerificationOf(running.change(first).plan().Deployment); state.Previous != nil {
+		t.Errorf("a version whose pods still run is verified: %+v", state)
+	}
+	unrecorded := begin(t, inPod, first).with(verify).serving(nil, 1)
+	unrecorded.set(1)
+	if state := desired.VerificationOf(unrecorded.change(second).plan().Deployment); state.Previous != nil {
+		t.Errorf("it is compared with a version that cannot be restored: %+v", state)
 	}
 	unserved := verified(t)
 	unserved.seen.ReplicaSets, unserved.seen.OwnedFields.Annotations = nil, nil
-	if state := desired.RolloutOf(unserved.change(first).plan().Deployment); state.Previous != nil {
+	if state := desired.VerificationOf(unserved.change(first).plan().Deployment); state.Previous != nil {
 		t.Errorf("it is compared with a version that has not served: %+v", state)
 	}
 	upgraded := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
 	other := inPod
 	other.Images.Builder = "builder:2"
+	upgraded.record(2).set(1)
 	upgraded.seen.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: desired.BuildContainer, Image: "builder:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
 	p := upgraded.under(other).plan()
-	if state := desired.RolloutOf(p.Deployment); desired.TemplateIn(p.Deployment) == desired.TemplateIn(upgraded.seen.OwnedFields) || state.Previous != nil {
+	if state := desired.VerificationOf(p.Deployment); desired.TemplateIn(p.Deployment) == desired.TemplateIn(upgraded.seen.OwnedFields) || state.Previous != nil {
 		t.Errorf("another image for the same spec is verified: %+v", state)
 	}
 }

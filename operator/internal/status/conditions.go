@@ -123,8 +123,8 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Plan.Diagnostics, v.seen.Plan.Omitted)), true
 	case v.seen.Outcome.Err != nil:
 		return no(v1beta1.ReasonApplyFailed, workload.OneLine(v.seen.Outcome.Err.Error())), false
-	case v.rolledBack():
-		return no(v1beta1.ReasonRolledBack, workload.OneLine("the latest spec was rolled back: "+v.seen.Plan.Verification.Message)), true
+	case v.latestRolledBack():
+		return no(v1beta1.ReasonRolledBack, workload.OneLine("the latest spec was rolled back: "+v.seen.Plan.Verification.Message+"; change it to try again")), true
 	case v.complete() && v.hasWantedReplicas() && v.fn.Stopped():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0; no pod runs"), false
 	case v.complete() && v.sleepingOrWaking():
@@ -167,14 +167,13 @@ func (v *view) degraded() metav1.Condition {
 	return condition(v1beta1.ConditionDegraded, metav1.ConditionTrue, reason, workload.OneLine(strings.Join(messages, "; ")))
 }
 
-// rolledBack reports whether the latest spec was rolled back.
-func (v *view) rolledBack() bool {
+// latestRolledBack reports whether the latest spec was rolled back.
+func (v *view) latestRolledBack() bool {
 	verification := v.seen.Plan.Verification
-	return verification != nil && verification.RolledBack != ""
+	return verification != nil && verification.RejectedRecord != ""
 }
 
-// verifying describes the verification of the latest spec; empty if it has not begun. The pods of a
-// stopped function begin it when it is started.
+// verifying returns the message while a replica of the latest spec is being verified; empty otherwise.
 func (v *view) verifying() string {
 	verification := v.seen.Plan.Verification
 	if verification == nil || verification.Until.IsZero() || v.latestDeployment() == nil {
@@ -189,7 +188,7 @@ func (v *view) verifying() string {
 // 0.
 func (v *view) complete() bool {
 	d := v.latestDeployment()
-	if d == nil || !v.hasService() || v.rolledBack() {
+	if d == nil || !v.hasService() {
 		return false
 	}
 	if v.seen.Plan.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {

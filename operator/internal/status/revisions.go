@@ -56,7 +56,7 @@ func (v *view) revisionStatus(record, current *appsv1.ControllerRevision, ready 
 	last := v.lastRevision(record)
 	isLatest := record == current && v.latestDeployment() != nil
 	switch {
-	case v.rolledBack() && record.Name == v.seen.Plan.Verification.RolledBack:
+	case v.latestRolledBack() && record.Name == v.seen.Plan.Verification.RejectedRecord:
 		now.State, now.Reason = v1beta1.RevisionRolledBack, v1beta1.ReasonRolledBack
 	case v.hasReadyPods(record, current), isLatest && ready.Status == metav1.ConditionTrue && !v.fn.Stopped(),
 		record == current && last.State == v1beta1.RevisionServing: // Ready reports an outage

@@ -75,7 +75,7 @@ func TestOf(t *testing.T) {
 		},
 		"RolledBack": {
 			replicas: 1, seen: rolledBack(seen(rolledOut(deployment(1, 1, old)), sets(old))),
-			ready: "RolledBack", truth: "SourceValid Available Stalled", message: "half failed; revision " + old + " continues to serve", revision: old,
+			ready: "RolledBack", truth: "SourceValid Available Stalled", message: "half failed; change it to try again; revision " + old + " continues to serve", revision: old,
 		},
 		"RolledBackEnvironment": { // both versions have the same source
 			replicas: 1, seen: rolledBack(seen(rolledOut(deployment(1, 1, latest)), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`)))),
@@ -418,7 +418,7 @@ func verifying(s status.Seen) status.Seen {
 // recorded.
 func rolledBack(s status.Seen) status.Seen {
 	s.Plan.Verification = &plan.Verification{
-		Result: plan.VerificationRolledBack, Message: "half failed", RolledBack: desired.RecordNameOf(deployment(0, 0, latest)),
+		Result: plan.VerificationRolledBack, Message: "half failed", RejectedRecord: desired.RecordNameOf(deployment(0, 0, latest)),
 	}
 	return s
 }

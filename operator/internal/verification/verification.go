@@ -1,7 +1,7 @@
 // Package verification decides whether a new version of a function is worse than the previous one,
-// from the requests that pods of both have served beside each other. It does not access the
-// cluster. It also defines the two annotations with which the operator asks the activator to count
-// these requests, and the activator reports them.
+// from the requests that pods of both have served at the same time. It does not access the cluster.
+// It also defines the values of two annotations: Limits, which the operator writes to a Service, and
+// Report, which the activator writes to its EndpointSlices.
 package verification
 
 import (
@@ -15,8 +15,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Limits are what the operator asks the activator to check. They are the value of
-// [v1beta1.VerifyAnnotation].
+// Limits are what the operator asks the activator to check.
 type Limits struct {
 	// Template is the hash of the pod template of the new version: pods with this value of the label
 	// goless.io/template are new.
@@ -25,20 +24,35 @@ type Limits struct {
 	// Seconds is how long the first new pod serves beside the old ones.
 	Seconds int64 `json:"seconds"`
 
-	// MaxErrors is how much higher the share of failed requests of the new version may be, from 0 to 1.
-	MaxErrors float64 `json:"maxErrors"`
+	// MaxErrorIncrease is by how much the error rate of the new version may exceed that of the previous
+	// one, from 0 to 1.
+	MaxErrorIncrease float64 `json:"maxErrorIncrease"`
 
 	// MinRequests is the number of requests of the new version that a comparison requires.
 	MinRequests int64 `json:"minRequests"`
+
+	// TimeoutSeconds is how much longer than Seconds the new version may take to serve MinRequests,
+	// while requests are in flight: the timeout of requests, so that a version that does not respond
+	// fails some. 0 is no timeout.
+	TimeoutSeconds int64 `json:"timeoutSeconds,omitempty"`
 }
 
-// LimitsOf returns the limits of a function whose rollouts are verified, for a new template.
-func LimitsOf(v *v1beta1.Verify, template string) Limits {
-	return Limits{Template: template, Seconds: int64(v.Duration().Seconds()), MaxErrors: v.MaxErrorShare(), MinRequests: v.RequestsToCompare()}
+// LimitsOf returns the limits of a Function whose rollouts are verified, for a new template.
+func LimitsOf(fn *v1beta1.Function, template string) Limits {
+	v := fn.Spec.Rollout.Verify
+	return Limits{
+		Template: template, Seconds: int64(v.Duration().Seconds()), MaxErrorIncrease: v.MaxErrorIncrease(), MinRequests: v.MinRequestsOrDefault(),
+		TimeoutSeconds: int64(math.Ceil(fn.RequestTimeout().Seconds())),
+	}
 }
 
-// For returns Seconds as a duration.
+// For returns how long the first new pod serves beside the old ones.
 func (l Limits) For() time.Duration { return time.Duration(l.Seconds) * time.Second }
+
+// Longest returns the longest time of a verification.
+func (l Limits) Longest() time.Duration {
+	return time.Duration(l.Seconds+l.TimeoutSeconds) * time.Second
+}
 
 // String returns the value of the annotation.
 func (l Limits) String() string { return encode(l) }
@@ -66,25 +80,26 @@ func (c Counts) Share() float64 {
 	return float64(c.Failed) / float64(c.Requests)
 }
 
-// String returns the counts in words.
+// String returns the failed requests in words.
 func (c Counts) String() string {
-	return fmt.Sprintf("%d of %d requests failed (%.3g%%)", c.Failed, c.Requests, 100*c.Share())
+	return fmt.Sprintf("%d of %d requests (%.3g%%)", c.Failed, c.Requests, 100*c.Share())
 }
 
 // A Report is what the activator has counted until the time of [Limits] was over or the new version
-// was worse. It is the value of [v1beta1.VerifiedAnnotation].
+// was worse.
 type Report struct {
-	// Template is that of the Limits, and Pod the UID of a new pod. A report about a pod that no longer
-	// exists is one of an earlier rollout to the same template.
+	// Template is Limits.Template, and Pod is the UID of the new pod that became ready first. If that
+	// pod is gone, the report is ignored, because it may be from an earlier rollout.
 	Template string    `json:"template"`
 	Pod      types.UID `json:"pod"`
 
-	// New are the requests of the new pods, and Previous those of the old pods in the same time. If
-	// the latter were fewer than MinRequests, Previous are all since the old pods started.
+	// New are the requests of the new pods since their processes started. Previous are those of the
+	// other pods in the same time or, if these are fewer than MinRequests, since their processes
+	// started.
 	New      Counts `json:"new"`
 	Previous Counts `json:"previous"`
 
-	// Problem is the reason why the counts of the new pods are unknown; empty if they are known.
+	// Problem is the error of a poll if no new or no old pod has responded; empty otherwise.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -100,24 +115,40 @@ func ParseReport(annotation string) *Report {
 	return &r
 }
 
-// z is the number of standard deviations by which the share of the new version must exceed the
-// limit. If its true share is at the limit, 1 of 200 comparisons finds it worse by chance.
-const z = 2.576
+const (
+	// z is the number of standard deviations of a confidence interval. If the true difference is at
+	// the limit, 1 of 200 comparisons finds the new version worse by chance.
+	z = 2.576
 
-// Worse reports whether the new version fails a larger share of its requests than the limits allow.
-// It is false for fewer than MinRequests requests.
+	// minCompared is the minimum number of requests that are compared, whatever MinRequests is: the
+	// interval is too narrow for fewer.
+	minCompared = 5
+)
+
+// Worse reports whether the error rate of the new version exceeds that of the previous one by more
+// than the limits allow. It is false for fewer than MinRequests requests.
 //
-// It compares the lower bound of the Wilson score interval of the new share with the limit, because
-// the share of a few requests is often larger by chance. The comparison is repeated while requests
-// arrive, which is why the interval is wide.
+// The error rate of a few requests is often larger by chance, so it compares the lower bound of a
+// confidence interval of the difference: that of Newcombe (1998, method 10), from the Wilson score
+// intervals of the two rates. Requests that the previous version lacks to MinRequests count as
+// successful.
 func (l Limits) Worse(latest, previous Counts) bool {
-	if latest.Requests < l.MinRequests {
+	if latest.Requests < max(l.MinRequests, minCompared) {
 		return false
 	}
-	n, share := float64(latest.Requests), latest.Share()
-	center := share + z*z/(2*n)
-	margin := z * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
-	return (center-margin)/(1+z*z/n) > previous.Share()+l.MaxErrors
+	previous.Requests = max(previous.Requests, l.MinRequests)
+	lower, _ := latest.interval()
+	_, upper := previous.interval()
+	margin := math.Hypot(latest.Share()-lower, upper-previous.Share())
+	return latest.Share()-previous.Share()-margin > l.MaxErrorIncrease
+}
+
+// interval returns the Wilson score interval of the share of failed requests. There must be requests.
+func (c Counts) interval() (lower, upper float64) {
+	n, share := float64(c.Requests), c.Share()
+	center := (share + z*z/(2*n)) / (1 + z*z/n)
+	margin := z * math.Sqrt(share*(1-share)/n+z*z/(4*n*n)) / (1 + z*z/n)
+	return center - margin, center + margin
 }
 
 func encode(value any) string {

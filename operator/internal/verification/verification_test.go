@@ -10,7 +10,11 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-var limits = LimitsOf(&v1beta1.Verify{}, "t-1")
+var limits = LimitsOf(function(&v1beta1.Verify{}), "t-1")
+
+func function(verify *v1beta1.Verify) *v1beta1.Function {
+	return &v1beta1.Function{Spec: v1beta1.FunctionSpec{Rollout: &v1beta1.Rollout{Verify: verify}}}
+}
 
 func TestWorse(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -21,8 +25,11 @@ func TestWorse(t *testing.T) {
 		"TooFew":        {Counts{19, 19}, Counts{100, 0}, false},
 		"Enough":        {Counts{20, 20}, Counts{100, 0}, true},
 		"Half":          {Counts{20, 10}, Counts{20, 0}, true},
-		"FourOfTwenty":  {Counts{20, 4}, Counts{20, 0}, true},
-		"Chance":        {Counts{20, 3}, Counts{20, 0}, false},
+		"EightOfTwenty": {Counts{20, 8}, Counts{20, 0}, true},
+		"Chance":        {Counts{20, 7}, Counts{20, 0}, false},
+		"ManyOfOld":     {Counts{20, 4}, Counts{1000, 0}, true},
+		"FewOfOld":      {Counts{20, 10}, Counts{1, 1}, true},
+		"NoneOfOld":     {Counts{20, 8}, Counts{}, true},
 		"AtTheLimit":    {Counts{10000, 500}, Counts{10000, 0}, false},
 		"AboveTheLimit": {Counts{10000, 600}, Counts{10000, 0}, true},
 		"LikePrevious":  {Counts{1000, 500}, Counts{1000, 480}, false},
@@ -53,6 +60,11 @@ func TestWorseByChance(t *testing.T) {
 	if reverted > 10 {
 		t.Errorf("%d of 10000 good versions are worse by chance", reverted)
 	}
+	one := limits
+	one.MinRequests = 1
+	if one.Worse(Counts{1, 1}, Counts{1000, 0}) || one.Worse(Counts{5, 1}, Counts{1000, 0}) {
+		t.Error("one failure is worse than none")
+	}
 	for range 1000 {
 		var latest, previous Counts
 		seconds := 0
@@ -78,11 +90,11 @@ func serve(random *rand.Rand, c Counts, failing float64) Counts {
 
 func TestAnnotations(t *testing.T) {
 	verify := &v1beta1.Verify{For: &metav1.Duration{Duration: 90 * time.Second}, MaxErrors: "2.5%", MinRequests: new(int32(7))}
-	want := Limits{Template: "t-1", Seconds: 90, MaxErrors: 0.025, MinRequests: 7}
-	if got := LimitsOf(verify, "t-1"); got != want {
+	want := Limits{Template: "t-1", Seconds: 90, MaxErrorIncrease: 0.025, MinRequests: 7, TimeoutSeconds: 60}
+	if got := LimitsOf(function(verify), "t-1"); got != want {
 		t.Errorf("limits are %+v, want %+v", got, want)
 	}
-	if got := ParseLimits(want.String()); got == nil || *got != want || got.For() != 90*time.Second {
+	if got := ParseLimits(want.String()); got == nil || *got != want || got.For() != 90*time.Second || got.Longest() != 150*time.Second {
 		t.Errorf("parsed %+v, want %+v", got, want)
 	}
 	report := Report{Template: "t-1", Pod: "uid", New: Counts{20, 1}, Previous: Counts{30, 2}}
@@ -99,7 +111,7 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("ParseReport(%q) = %+v", text, got)
 		}
 	}
-	if got := report.New.String(); got != "1 of 20 requests failed (5%)" {
+	if got := report.New.String(); got != "1 of 20 requests (5%)" {
 		t.Errorf("in words: %q", got)
 	}
 }

@@ -12,6 +12,8 @@ type outcome struct {
 	// ErrorType is the kind of error: [ErrorTimeout], [ErrorRejected], [ErrorStalled],
 	// [ErrorContentLength], or "" if there was none.
 	ErrorType string
+	// abandoned reports whether the handler aborted the connection while the client was connected.
+	abandoned bool
 	// OnSettled, if not nil, is called once, after the observers of the server.
 	OnSettled func()
 
@@ -59,7 +61,7 @@ func (x *Exchange) Reject() {
 // [runtime.Goexit].
 func (x *Exchange) MarkAborted() {
 	if x.lockIfActive() == nil {
-		x.aborted = true
+		x.aborted, x.abandoned = true, x.ctx.base.Err() == nil
 		x.mu.Unlock()
 	}
 }
@@ -109,10 +111,10 @@ func (x *Exchange) Bytes() int64 { return x.bytes }
 func (x *Exchange) Aborted() bool { return x.aborted || x.ErrorType == ErrorStalled }
 
 // Failed reports whether the function failed to serve the request: the status is 5xx, the handler
-// panicked, the request timed out, or the length of the response was wrong. A client that
-// disconnects or stalls is not a failure.
+// panicked or aborted the connection, the request timed out, or the length of the response was
+// wrong. A client that disconnects or stalls is not a failure.
 func (x *Exchange) Failed() bool {
-	return x.Panic != nil || x.ErrorType == ErrorTimeout || x.ErrorType == ErrorContentLength || x.Status() >= http.StatusInternalServerError
+	return x.Panic != nil || x.abandoned || x.ErrorType == ErrorTimeout || x.ErrorType == ErrorContentLength || x.Status() >= http.StatusInternalServerError
 }
 
 // Duration returns the time from Start until the exchange was settled.

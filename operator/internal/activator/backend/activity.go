@@ -32,10 +32,11 @@ type Activity struct {
 	// requests that have timed out.
 	InFlightSeconds float64 `json:"inFlightSeconds,omitempty"`
 	// Served is the number of requests that have ended, without the Rejected ones, which exceeded
-	// the concurrency of the function. Failed is the number of those with a server error.
-	Served   int64 `json:"served,omitempty"`
-	Failed   int64 `json:"failed,omitempty"`
-	Rejected int64 `json:"rejected,omitempty"`
+	// the concurrency of the function. Failed is the number of those with a server error; nil in
+	// functions that were built before Goless counted them.
+	Served   int64  `json:"served,omitempty"`
+	Failed   *int64 `json:"failed,omitempty"`
+	Rejected int64  `json:"rejected,omitempty"`
 }
 
 // maxResponse is the maximum size of a response, in bytes. The code of a function is not trusted.

@@ -110,7 +110,7 @@ func FromService(s *corev1.Service) (Backend, bool) {
 		SleepAfter:  sleepAfter,
 		Timeout:     timeout,
 		Scaling:     scalingFrom(s.Annotations[v1beta1.ScalingAnnotation]),
-		Verify:      verification.ParseLimits(s.Annotations[v1beta1.VerifyAnnotation]),
+		Verify:      verification.ParseLimits(s.Annotations[v1beta1.VerifyLimitsAnnotation]),
 		Function:    types.NamespacedName{Namespace: s.Namespace, Name: owner.Name},
 		FunctionUID: owner.UID,
 	}, true

@@ -78,7 +78,7 @@ func ownerOf(b backend.Backend) metav1.OwnerReference {
 }
 
 // managedAnnotations are the annotations that the operator reads.
-var managedAnnotations = []string{v1beta1.WakeFailedAnnotation, v1beta1.StaysAwakeAnnotation, v1beta1.CannotScaleAnnotation, v1beta1.VerifiedAnnotation}
+var managedAnnotations = []string{v1beta1.WakeFailedAnnotation, v1beta1.StaysAwakeAnnotation, v1beta1.CannotScaleAnnotation, v1beta1.VerifyReportAnnotation}
 
 // SetAnnotations copies the annotations of current to desired, except for those that the operator
 // reads: they are set to the given values, and removed if the value is empty.

@@ -1,11 +1,12 @@
 // Package verify counts the requests of functions whose rollouts are verified. While the Service of a
 // function contains limits, it polls the old and the new pods, and reports when the new ones have
-// served for long enough, or are worse. The operator decides. Only the leader of the activators does
-// that.
+// served for long enough, or are worse. Only the leader of the activators counts and reports. The
+// operator decides.
 package verify
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -44,36 +45,37 @@ type Verifier struct {
 	// Changed receives the Service of a function when there is a report.
 	Changed chan event.TypedGenericEvent[types.NamespacedName]
 
-	mu        sync.Mutex
-	functions map[types.NamespacedName]*function // by Service
+	mu       sync.Mutex
+	rollouts map[types.NamespacedName]*rollout // by Service
 }
 
-// function is a function whose rollout is being verified. Only one reconcile at a time uses it,
-// except report, which the lock of the Verifier protects. A new leader starts with the totals of the
-// new pods, which are all since they started, and compares them with what the old ones serve from
-// then on.
-type function struct {
+// rollout is a rollout that is being verified. Only one reconcile at a time uses it, except report,
+// which Verifier.mu guards. A new leader starts with an empty one: it knows all requests of the new
+// pods, because they count since their processes started, and the requests of the old pods from then
+// on.
+type rollout struct {
 	limits verification.Limits
 	polled time.Time
-	pods   map[types.UID]*counted
+	pods   map[types.UID]*podCounts
 	newPod types.UID            // the first one that is ready
 	report *verification.Report // about newPod; nil until there is one
 }
 
-// counted are the requests of a pod, which may no longer exist.
-type counted struct {
+// podCounts are the requests of a pod, which may no longer exist.
+type podCounts struct {
 	isNew       bool
 	responded   bool
-	first, last verification.Counts // totals since the pod started
-	err         error               // of the last poll
+	first, last verification.Counts // totals since the process started
+	inFlight    int
+	err         error // of the last poll
 }
 
 // New returns a Verifier. c reads from the cache.
 func New(c client.Client, pods backend.Lister, isLeader func() bool) *Verifier {
 	return &Verifier{
 		client: c, pods: pods, isLeader: isLeader,
-		Changed:   make(chan event.TypedGenericEvent[types.NamespacedName], 64),
-		functions: map[types.NamespacedName]*function{},
+		Changed:  make(chan event.TypedGenericEvent[types.NamespacedName], 64),
+		rollouts: map[types.NamespacedName]*rollout{},
 	}
 }
 
@@ -81,7 +83,7 @@ func New(c client.Client, pods backend.Lister, isLeader func() bool) *Verifier {
 func (v *Verifier) Report(service types.NamespacedName, limits verification.Limits) *verification.Report {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if f := v.functions[service]; f != nil && f.limits == limits {
+	if f := v.rollouts[service]; f != nil && f.limits == limits {
 		return f.report
 	}
 	return nil
@@ -96,7 +98,7 @@ func (v *Verifier) Reconcile(ctx context.Context, request reconcile.Request) (re
 	b, ok := backend.FromService(&service)
 	if !ok || b.Verify == nil || !v.isLeader() {
 		v.mu.Lock()
-		delete(v.functions, request.NamespacedName)
+		delete(v.rollouts, request.NamespacedName)
 		v.mu.Unlock()
 		return reconcile.Result{}, nil
 	}
@@ -104,7 +106,7 @@ func (v *Verifier) Reconcile(ctx context.Context, request reconcile.Request) (re
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	f := v.function(b, found)
+	f := v.rollout(b, found)
 	if f.report != nil {
 		return reconcile.Result{}, nil
 	}
@@ -116,35 +118,41 @@ func (v *Verifier) Reconcile(ctx context.Context, request reconcile.Request) (re
 	f.poll(polling, found)
 	cancel()
 	if report := f.result(found, time.Now()); report != nil {
-		v.mu.Lock()
-		f.report = report
-		v.mu.Unlock()
+		v.setReport(f, report)
 		select {
 		case v.Changed <- event.TypedGenericEvent[types.NamespacedName]{Object: b.Service}:
 		case <-ctx.Done():
+			v.setReport(f, nil)
 			return reconcile.Result{}, ctx.Err()
 		}
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: interval}, nil
+	// Slow pods must not occupy a worker most of the time.
+	return reconcile.Result{RequeueAfter: max(interval, 4*time.Since(f.polled))}, nil
 }
 
-// function returns the state of a function. It starts again when the limits or the new version have
-// changed, and when the pod of a report is gone, because that is a report of an earlier rollout.
-func (v *Verifier) function(b backend.Backend, found []backend.Pod) *function {
+func (v *Verifier) setReport(f *rollout, report *verification.Report) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	f := v.functions[b.Service]
+	f.report = report
+}
+
+// rollout returns the state of a function's rollout. It starts again when the limits or the new version
+// have changed, and when the pod of a report is gone, because the operator ignores such a report.
+func (v *Verifier) rollout(b backend.Backend, found []backend.Pod) *rollout {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f := v.rollouts[b.Service]
 	if f == nil || f.limits != *b.Verify || f.report != nil && !slices.ContainsFunc(found, func(p backend.Pod) bool { return p.UID == f.report.Pod && !p.Terminating }) {
-		f = &function{limits: *b.Verify, pods: map[types.UID]*counted{}}
-		v.functions[b.Service] = f
+		f = &rollout{limits: *b.Verify, pods: map[types.UID]*podCounts{}}
+		v.rollouts[b.Service] = f
 	}
 	return f
 }
 
-// poll reads the totals of the ready pods, at most maxPolled new and maxPolled old ones. The same
-// pods are polled each time, because their UIDs are random.
-func (f *function) poll(ctx context.Context, found []backend.Pod) {
+// poll reads the totals of the ready pods, at most maxPolled new and maxPolled old ones. It chooses
+// those with the lowest UIDs, which are the same each time while no pod is added.
+func (f *rollout) poll(ctx context.Context, found []backend.Pod) {
 	ready := slices.DeleteFunc(slices.Clone(found), func(p backend.Pod) bool { return !p.Ready })
 	slices.SortFunc(ready, func(a, b backend.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
 	polled := map[bool]int{}
@@ -159,29 +167,47 @@ func (f *function) poll(ctx context.Context, found []backend.Pod) {
 			if len(f.pods) >= maxPods {
 				continue
 			}
-			c = &counted{isNew: isNew}
+			c = &podCounts{isNew: isNew}
 			f.pods[pod.UID] = c
 		}
 		group.Go(func() { c.poll(ctx, pod) })
 	}
 	group.Wait()
+	if f.newPod != "" {
+		return
+	}
+	for _, c := range f.pods { // old pods count from when a new one is ready
+		c.first = c.last
+	}
 }
 
-// poll reads the totals of a pod. Its code is not trusted.
-func (c *counted) poll(ctx context.Context, pod backend.Pod) {
+// poll reads the totals of a pod, and corrects impossible ones: the code of the pod is not trusted.
+func (c *podCounts) poll(ctx context.Context, pod backend.Pod) {
 	var a backend.Activity
 	if a, c.err = pod.Activity(ctx); c.err != nil {
 		return
 	}
-	now := verification.Counts{Requests: max(a.Served, 0), Failed: min(max(a.Failed, 0), max(a.Served, 0))}
+	if a.Failed == nil {
+		c.err = errOldRuntime
+		return
+	}
+	served := max(a.Served, 0)
+	now := verification.Counts{Requests: served, Failed: min(max(*a.Failed, 0), served)}
+	c.inFlight = a.InFlight
 	if !c.responded || now.Requests < c.last.Requests || now.Failed < c.last.Failed { // the first poll, or the process was restarted
 		c.first = now
 	}
 	c.last, c.responded = now, true
 }
 
+// errOldRuntime is the error for a function that was built before Goless counted failed requests.
+var errOldRuntime = errors.New("the function was built by an earlier version of Goless, which does not count failed requests")
+
+// maxProblem is the maximum length of the problem in a report, in bytes. It may contain text of a pod.
+const maxProblem = 300
+
 // result returns the report, or nil while there is none.
-func (f *function) result(found []backend.Pod, now time.Time) *verification.Report {
+func (f *rollout) result(found []backend.Pod, now time.Time) *verification.Report {
 	var since time.Time
 	for _, pod := range found {
 		if pod.Ready && pod.Template == f.limits.Template && (since.IsZero() || pod.ReadySince.Before(since)) {
@@ -190,29 +216,33 @@ func (f *function) result(found []backend.Pod, now time.Time) *verification.Repo
 	}
 	report := verification.Report{Template: f.limits.Template, Pod: f.newPod}
 	var window, all verification.Counts // of the old pods
-	responded := false
+	responded, inFlight := map[bool]bool{}, 0
+	problems := map[bool]error{}
 	for _, c := range f.pods {
-		switch {
-		case c.isNew:
+		responded[c.isNew] = responded[c.isNew] || c.responded
+		if c.err != nil {
+			problems[c.isNew] = c.err
+		}
+		if c.isNew {
 			report.New = plus(report.New, c.last)
-			responded = responded || c.responded
-			if !c.responded && c.err != nil {
-				report.Problem = c.err.Error()
-			}
-		default:
+			inFlight += c.inFlight
+		} else {
 			window = plus(window, verification.Counts{Requests: c.last.Requests - c.first.Requests, Failed: c.last.Failed - c.first.Failed})
 			all = plus(all, c.last)
 		}
 	}
-	if responded {
-		report.Problem = ""
+	for _, isNew := range []bool{false, true} {
+		if err := problems[isNew]; err != nil && !responded[isNew] {
+			report.Problem = strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxProblem)], "")
+		}
 	}
 	report.Previous = window
 	if window.Requests < f.limits.MinRequests {
 		report.Previous = all
 	}
-	over := !since.IsZero() && !now.Before(since.Add(f.limits.For()))
-	if over || f.limits.Worse(report.New, report.Previous) {
+	lasted, waits := now.Sub(since), report.New.Requests < f.limits.MinRequests && inFlight > 0
+	over := !since.IsZero() && (lasted >= f.limits.Longest() || lasted >= f.limits.For() && !waits)
+	if over || report.Problem == "" && f.limits.Worse(report.New, report.Previous) {
 		return &report
 	}
 	return nil

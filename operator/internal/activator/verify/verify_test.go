@@ -2,6 +2,10 @@ package verify
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,29 +20,32 @@ import (
 func TestResult(t *testing.T) {
 	counts := func(n, failed int64) verification.Counts { return verification.Counts{Requests: n, Failed: failed} }
 	type total = verification.Counts
-	latest := func(last total) *counted { return &counted{isNew: true, responded: true, last: last} }
-	old := func(first, last total) *counted { return &counted{responded: true, first: first, last: last} }
+	latest := func(last total) *podCounts { return &podCounts{isNew: true, responded: true, last: last} }
+	old := func(first, last total) *podCounts { return &podCounts{responded: true, first: first, last: last} }
 	for name, test := range map[string]struct {
-		pods     []*counted
+		pods     []*podCounts
 		seconds  int64
 		latest   total
 		previous total
 		problem  string
 		none     bool
 	}{
-		"NotOver":    {pods: []*counted{latest(counts(100, 1))}, seconds: 61, none: true},
-		"Over":       {pods: []*counted{latest(counts(100, 1)), old(counts(500, 400), counts(600, 400))}, seconds: 60, latest: counts(100, 1), previous: counts(100, 0)},
-		"Worse":      {pods: []*counted{latest(counts(100, 50)), old(total{}, counts(600, 0))}, seconds: 600, latest: counts(100, 50), previous: counts(600, 0)},
-		"AsBad":      {pods: []*counted{latest(counts(100, 50)), old(total{}, counts(600, 300))}, seconds: 600, none: true},
-		"FewOfOld":   {pods: []*counted{latest(counts(100, 1)), old(counts(500, 400), counts(519, 400))}, seconds: 60, latest: counts(100, 1), previous: counts(519, 400)},
-		"Several":    {pods: []*counted{latest(counts(10, 1)), latest(counts(20, 2)), old(total{}, counts(30, 3)), old(total{}, counts(40, 4))}, seconds: 60, latest: counts(30, 3), previous: counts(70, 7)},
-		"Unread":     {pods: []*counted{{isNew: true, err: errors.New("no response")}}, seconds: 60, problem: "no response"},
-		"OneUnread":  {pods: []*counted{{isNew: true, err: errors.New("no response")}, latest(counts(10, 0))}, seconds: 60, latest: counts(10, 0)},
-		"OldUnread":  {pods: []*counted{latest(counts(10, 0)), {err: errors.New("no response")}}, seconds: 60, latest: counts(10, 0)},
-		"NoRequests": {pods: []*counted{latest(total{}), old(total{}, total{})}, seconds: 60},
+		"InFlight":   {pods: []*podCounts{{isNew: true, responded: true, last: counts(3, 0), inFlight: 4}}, seconds: 50, none: true},
+		"TimedOut":   {pods: []*podCounts{{isNew: true, responded: true, last: counts(3, 0), inFlight: 4}}, seconds: 40, latest: counts(3, 0)},
+		"LongLived":  {pods: []*podCounts{{isNew: true, responded: true, last: counts(30, 0), inFlight: 4}}, seconds: 50, latest: counts(30, 0)},
+		"NotOver":    {pods: []*podCounts{latest(counts(100, 1))}, seconds: 61, none: true},
+		"Over":       {pods: []*podCounts{latest(counts(100, 1)), old(counts(500, 400), counts(600, 400))}, seconds: 60, latest: counts(100, 1), previous: counts(100, 0)},
+		"Worse":      {pods: []*podCounts{latest(counts(100, 50)), old(total{}, counts(600, 0))}, seconds: 600, latest: counts(100, 50), previous: counts(600, 0)},
+		"AsBad":      {pods: []*podCounts{latest(counts(100, 50)), old(total{}, counts(600, 300))}, seconds: 600, none: true},
+		"FewOfOld":   {pods: []*podCounts{latest(counts(100, 1)), old(counts(500, 400), counts(519, 400))}, seconds: 60, latest: counts(100, 1), previous: counts(519, 400)},
+		"Several":    {pods: []*podCounts{latest(counts(10, 1)), latest(counts(20, 2)), old(total{}, counts(30, 3)), old(total{}, counts(40, 4))}, seconds: 60, latest: counts(30, 3), previous: counts(70, 7)},
+		"Unread":     {pods: []*podCounts{{isNew: true, err: errors.New("no response")}}, seconds: 60, problem: "no response"},
+		"OneUnread":  {pods: []*podCounts{{isNew: true, err: errors.New("no response")}, latest(counts(10, 0))}, seconds: 60, latest: counts(10, 0)},
+		"OldUnread":  {pods: []*podCounts{latest(counts(100, 50)), {err: errors.New("no response")}}, seconds: 60, latest: counts(100, 50), problem: "no response"},
+		"NoRequests": {pods: []*podCounts{latest(total{}), old(total{}, total{})}, seconds: 60},
 	} {
 		now := time.Now()
-		f := function{limits: verification.Limits{Template: "new", Seconds: test.seconds, MaxErrors: 0.05, MinRequests: 20}, pods: map[types.UID]*counted{}}
+		f := rollout{limits: verification.Limits{Template: "new", Seconds: test.seconds, MaxErrorIncrease: 0.05, MinRequests: 20, TimeoutSeconds: 20}, pods: map[types.UID]*podCounts{}}
 		for i, pod := range test.pods {
 			f.pods[types.UID(rune('a'+i))] = pod
 		}
@@ -54,7 +61,45 @@ func TestResult(t *testing.T) {
 			t.Errorf("%s: the report is %+v, want %+v", name, report, want)
 		}
 	}
-	if f := (&function{limits: verification.Limits{Seconds: 1, MinRequests: 1}}); f.result([]backend.Pod{{Template: "new"}}, time.Now()) != nil {
+	if f := (&rollout{limits: verification.Limits{Seconds: 1, MinRequests: 1}}); f.result([]backend.Pod{{Template: "new"}}, time.Now()) != nil {
 		t.Error("there is a report although no new pod is ready")
+	}
+}
+
+// The requests of old pods count from when a new pod is ready, and a restart of a process does not make
+// them negative. The numbers of pods are corrected.
+func TestPoll(t *testing.T) {
+	var old, latest atomic.Value
+	pod := func(uid types.UID, template string, answer *atomic.Value) backend.Pod {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer.Load().(string)) }))
+		t.Cleanup(server.Close)
+		return backend.Pod{UID: uid, Template: template, Ready: true, ReadySince: time.Now(), Admin: server.Listener.Addr().String()}
+	}
+	first, second := pod("first", "old", &old), pod("second", "new", &latest)
+	f := rollout{limits: verification.Limits{Template: "new", Seconds: 1, MinRequests: 1}, pods: map[types.UID]*podCounts{}}
+	report := func(olds, news string, pods ...backend.Pod) *verification.Report {
+		old.Store(olds)
+		latest.Store(news)
+		f.poll(t.Context(), pods)
+		return f.result(pods, time.Now().Add(time.Minute))
+	}
+	if r := report(`{"served":50,"failed":9}`, "", first); r != nil {
+		t.Errorf("without a new pod: %+v", *r)
+	}
+	report(`{"served":100,"failed":9}`, `{"served":1,"failed":0}`, first, second)
+	r := report(`{"served":130,"failed":10}`, `{"served":7,"failed":99}`, first, second)
+	if want := (verification.Counts{Requests: 30, Failed: 1}); r == nil || r.Previous != want {
+		t.Errorf("the old pod has %+v, want %+v", r, want)
+	}
+	if want := (verification.Counts{Requests: 7, Failed: 7}); r.New != want {
+		t.Errorf("the new pod has %+v, want %+v", r.New, want)
+	}
+	r = report(`{"served":3,"failed":0}`, `{"served":8,"failed":-1}`, first, second)
+	if want := (verification.Counts{Requests: 3}); r.Previous != want { // since the restart there are too few, so these are all
+		t.Errorf("the restarted pod has %+v, want %+v", r.Previous, want)
+	}
+	f.pods = map[types.UID]*podCounts{}
+	if r := report(`{"served":3,"failed":0}`, `{"served":8}`, first, second); r.Problem != errOldRuntime.Error() {
+		t.Errorf("of a function without the number of failures: %+v", r)
 	}
 }
