@@ -63,6 +63,14 @@ type progress struct {
 	failed []types.NamespacedName
 }
 
+// share returns the part of the functions updated at the same time that a rollout takes.
+func (m member) share() int {
+	if m.verified {
+		return 0
+	}
+	return 1
+}
+
 // progressOf returns the progress of a class. An admitted function that is neither updated nor
 // ready counts as failed.
 func progressOf(members []member, w stagedRollout) progress {
@@ -98,9 +106,7 @@ func nextRollout(members []member, before stagedRollout, hash string, now time.T
 		since, admitted := before.admitted[m.name]
 		switch {
 		case m.rollout == rolling:
-			if !m.verified {
-				free--
-			}
+			free -= m.share()
 			if !m.updated {
 				w.admitted[m.name] = now
 			}

@@ -32,7 +32,7 @@ func verify(fn *v1beta1.Function) { fn.Spec.Rollout = &v1beta1.Rollout{Verify: &
 // verifiedWith is like verified, with other settings, and a binary of the first version.
 func verifiedWith(t *testing.T, settings settings.Settings, with *desired.Binary) *scene {
 	s := begin(t, settings, first).with(verify).serving(with, 1)
-	s.record(1).set(1)
+	s.record(1).set()
 	s.seen.PreviousTemplate = s.seen.OwnedFields.Spec.Template
 	s.seen.Time, s.seen.Deployment.ResourceVersion = now, "7"
 	s.change(second)
@@ -60,18 +60,16 @@ func TestVerifiedVersionIsSuperseded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := verifiedWith(t, shared, binary)
-			previous := desired.TemplateIn(s.seen.OwnedFields)
 			test.change(s)
 			p := s.plan()
-			if p.Deployment == nil {
-				if test.restored {
-					t.Fatal("the previous version is not restored")
-				}
+			if planned := p.Deployment != nil; planned != test.restored {
+				t.Fatalf("the Deployment is planned: %t", planned)
+			} else if !planned {
 				return
 			}
 			state := desired.VerificationOf(p.Deployment)
-			if restored := desired.TemplateIn(p.Deployment) == desired.TemplateOf(&s.seen.Records[len(s.seen.Records)-1]); restored != test.restored || desired.TemplateIn(p.Deployment) == previous {
-				t.Errorf("the template is %s", desired.TemplateIn(p.Deployment))
+			if got, want := desired.TemplateIn(p.Deployment), desired.TemplateOf(&s.seen.Records[len(s.seen.Records)-1]); got != want {
+				t.Errorf("the template is %s, want %s", got, want)
 			}
 			if *p.Deployment.ResourceVersion != "7" || state.Previous != nil || (state.Rejected != nil) != test.rejected || p.Deployment.Spec.MinReadySeconds != nil {
 				t.Errorf("the state is %+v", state)
@@ -81,9 +79,9 @@ func TestVerifiedVersionIsSuperseded(t *testing.T) {
 }
 
 // set adds the ReplicaSet of the Deployment's template.
-func (s *scene) set(ready int32) {
+func (s *scene) set() {
 	set := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Labels: s.seen.Deployment.Spec.Template.Labels}}
-	set.Status = appsv1.ReplicaSetStatus{Replicas: 1, ReadyReplicas: ready}
+	set.Status = appsv1.ReplicaSetStatus{Replicas: 1, ReadyReplicas: 1}
 	s.seen.ReplicaSets = append(s.seen.ReplicaSets, set)
 }
 
@@ -216,7 +214,7 @@ func noRecord(s *scene) *scene {
 func TestRolledBackWithoutValues(t *testing.T) {
 	s := begin(t, inPod, first).with(verify)
 	s.seen.Values.Hash = "of the first version"
-	s.serving(nil, 1).record(1).set(1)
+	s.serving(nil, 1).record(1).set()
 	s.seen.PreviousTemplate, s.seen.Time, s.seen.Deployment.ResourceVersion = s.seen.OwnedFields.Spec.Template, now, "7"
 	s.change(second).seen.Values.Hash = "of the second version"
 	s.apply().newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50).apply()
@@ -296,12 +294,12 @@ func TestVerifiedChanges(t *testing.T) {
 		t.Errorf("a change that does not change the template of a sleeping function is verified: %+v", state)
 	}
 	running := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
-	running.record(2).set(1)
+	running.record(2).set()
 	if state := desired.VerificationOf(running.change(first).plan().Deployment); state.Previous != nil {
 		t.Errorf("a version whose pods still run is verified: %+v", state)
 	}
 	unrecorded := begin(t, inPod, first).with(verify).serving(nil, 1)
-	unrecorded.set(1)
+	unrecorded.set()
 	if state := desired.VerificationOf(unrecorded.change(second).plan().Deployment); state.Previous != nil {
 		t.Errorf("it is compared with a version that cannot be restored: %+v", state)
 	}
@@ -313,7 +311,7 @@ func TestVerifiedChanges(t *testing.T) {
 	upgraded := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
 	other := inPod
 	other.Images.Builder = "builder:2"
-	upgraded.record(2).set(1)
+	upgraded.record(2).set()
 	upgraded.seen.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: desired.BuildContainer, Image: "builder:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
 	p := upgraded.under(other).plan()
 	if state := desired.VerificationOf(p.Deployment); desired.TemplateIn(p.Deployment) == desired.TemplateIn(upgraded.seen.OwnedFields) || state.Previous != nil {

@@ -5,6 +5,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -214,38 +215,53 @@ func (f *rollout) result(found []backend.Pod, now time.Time) *verification.Repor
 			since, f.newPod = pod.ReadySince, pod.UID
 		}
 	}
-	report := verification.Report{Template: f.limits.Template, Pod: f.newPod}
-	var window, all verification.Counts // of the old pods
-	responded, inFlight := map[bool]bool{}, 0
-	problems := map[bool]error{}
-	for _, c := range f.pods {
-		responded[c.isNew] = responded[c.isNew] || c.responded
-		if c.err != nil {
-			problems[c.isNew] = c.err
-		}
-		if c.isNew {
-			report.New = plus(report.New, c.last)
-			inFlight += c.inFlight
-		} else {
-			window = plus(window, verification.Counts{Requests: c.last.Requests - c.first.Requests, Failed: c.last.Failed - c.first.Failed})
-			all = plus(all, c.last)
-		}
+	latest, old := f.sum(true), f.sum(false)
+	report := verification.Report{
+		Template: f.limits.Template, Pod: f.newPod, New: latest.all, Previous: old.window, Problem: cmp.Or(latest.problem(), old.problem()),
 	}
-	for _, isNew := range []bool{false, true} {
-		if err := problems[isNew]; err != nil && !responded[isNew] {
-			report.Problem = strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxProblem)], "")
-		}
+	if old.window.Requests < f.limits.MinRequests {
+		report.Previous = old.all
 	}
-	report.Previous = window
-	if window.Requests < f.limits.MinRequests {
-		report.Previous = all
-	}
-	lasted, waits := now.Sub(since), report.New.Requests < f.limits.MinRequests && inFlight > 0
+	lasted, waits := now.Sub(since), latest.all.Requests < f.limits.MinRequests && latest.inFlight > 0
 	over := !since.IsZero() && (lasted >= f.limits.Longest() || lasted >= f.limits.For() && !waits)
 	if over || report.Problem == "" && f.limits.Worse(report.New, report.Previous) {
 		return &report
 	}
 	return nil
+}
+
+// sums are the requests of all new or all old pods.
+type sums struct {
+	window, all verification.Counts // since podCounts.first, and since the processes started
+	inFlight    int
+	responded   bool  // at least one pod
+	err         error // of one pod
+}
+
+// sum returns the requests of the new or the old pods.
+func (f *rollout) sum(isNew bool) (s sums) {
+	for _, c := range f.pods {
+		if c.isNew != isNew {
+			continue
+		}
+		s.window = plus(s.window, verification.Counts{Requests: c.last.Requests - c.first.Requests, Failed: c.last.Failed - c.first.Failed})
+		s.all = plus(s.all, c.last)
+		s.inFlight += c.inFlight
+		s.responded = s.responded || c.responded
+		if c.err != nil {
+			s.err = c.err
+		}
+	}
+	return s
+}
+
+// problem returns why the requests are unknown; empty if a pod has responded, or if there are none.
+func (s sums) problem() string {
+	if s.responded || s.err == nil {
+		return ""
+	}
+	text := s.err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "")
 }
 
 func plus(a, b verification.Counts) verification.Counts {
