@@ -113,7 +113,7 @@ func TestVerifiedRolloutOfSleepingFunction(t *testing.T) {
 	})
 	fn = ns.asleep(ns.ready(fn))
 	ns.answers(fn, "two")
-	if events := ns.kubectl("events", "--for=function/sleepy"); !strings.Contains(events, "the new version served 0 requests, fewer than spec.rollout.verify.minRequests (20)") {
+	if events := ns.kubectl("events", "--for=function/sleepy"); !strings.Contains(events, "the new version received 0 requests, fewer than spec.rollout.verify.minRequests (20)") {
 		t.Errorf("the events are %s", events)
 	}
 }

@@ -262,8 +262,8 @@ type FunctionSpec struct {
 
 	// progressDeadlineSeconds is the number of seconds that a rollout may take without another
 	// replica becoming ready. When it is exceeded, Ready becomes False with reason
-	// ProgressDeadlineExceeded; the previous version keeps serving. Default: 600. Range: 1 to
-	// 86400.
+	// ProgressDeadlineExceeded; the previous version keeps serving. The time that rollout.verify may
+	// take is added. Default: 600. Range: 1 to 86400.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400

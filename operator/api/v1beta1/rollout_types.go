@@ -67,10 +67,10 @@ type Verify struct {
 	MaxErrors string `json:"maxErrors,omitempty"`
 
 	// minRequests is the minimum number of requests to the new version. With fewer, the versions are
-	// not compared: the rollout continues, and a Warning event reports it. Default: 20. Range: 1 to
+	// not compared: the rollout continues, and a Warning event reports it. Default: 20. Range: 5 to
 	// 1000000.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=5
 	// +kubebuilder:validation:Maximum=1000000
 	MinRequests *int32 `json:"minRequests,omitempty"`
 }

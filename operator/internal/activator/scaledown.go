@@ -2,6 +2,7 @@ package activator
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,9 +24,9 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o routing.Observa
 		r.scaleDowns.Delete(rt.Service)
 		return retryInterval, nil
 	}
-	if len(o.Ready) < len(found) || rt.Verify != nil {
+	if len(o.Ready) < len(found) || inRollout(rt, found) {
 		r.scaleDowns.Delete(rt.Service)
-		return recheckInterval, nil // a pod is starting or terminating, or a rollout is in progress
+		return recheckInterval, nil // a pod is starting or terminating, or waits for its verification
 	}
 	// The result from the pods may be some seconds older than the status of the activators. A
 	// request that an activator has forwarded since then is not lost: the activator counts it until
@@ -52,6 +53,16 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o routing.Observa
 	case routing.Wait:
 	}
 	return after, nil
+}
+
+// inRollout reports whether a rollout is being verified: pods of both versions exist.
+func inRollout(rt *route, found []backend.Pod) bool {
+	if rt.Verify == nil {
+		return false
+	}
+	isNew := func(p backend.Pod) bool { return p.Template == rt.Verify.Template }
+	isOld := func(p backend.Pod) bool { return !isNew(p) }
+	return slices.ContainsFunc(found, isNew) && slices.ContainsFunc(found, isOld)
 }
 
 // routeToActivators starts a scale-down if all activators listen for the function and none has a

@@ -51,6 +51,9 @@ type Version struct {
 type RejectedVersion struct {
 	Version `json:",inline"`
 
+	// SpecWithoutValues is like Spec, without the values that the environment and the files refer to.
+	SpecWithoutValues string `json:"specWithoutValues,omitempty"`
+
 	// Verify is the digest of the spec.rollout.verify that it was verified with.
 	Verify string `json:"verify"`
 

@@ -116,6 +116,10 @@ func (r *Reconciler) announceVerification(fn *v1beta1.Function, seen status.Seen
 	switch v.Result {
 	case plan.VerificationPassed:
 		r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventVerified, "Reconcile", "%s", v.Message)
+	case plan.VerificationRolledBack:
+		if seen.Plan.Problem != nil || len(seen.Plan.Diagnostics) > 0 { // which Stalled reports
+			r.warn(fn, v1beta1.ReasonRolledBack, v.Message)
+		}
 	case plan.VerificationInconclusive:
 		r.warn(fn, eventNotVerified, v.Message)
 	}

@@ -116,7 +116,7 @@ func TestSchemaRefusesFields(t *testing.T) {
 		"VerifyDays":         {`{"rollout":{"verify":{"for":"1d"}}}`, "for must be a time such as 30s or 1m30s"},
 		"AllErrors":          {`{"rollout":{"verify":{"maxErrors":"100%"}}}`, "maxErrors must be a percentage from 0% to 99.99%"},
 		"ErrorShare":         {`{"rollout":{"verify":{"maxErrors":"0.05"}}}`, "maxErrors must be a percentage from 0% to 99.99%"},
-		"NoRequests":         {`{"rollout":{"verify":{"minRequests":0}}}`, "minRequests"},
+		"NoRequests":         {`{"rollout":{"verify":{"minRequests":4}}}`, "minRequests"},
 		"SleepLate":          {`{"scaling":{"sleepAfter":"24h1s"}}`, "sleepAfter must be from 15s to 24h"},
 		"HugeMax":            {`{"scaling":{"max":3000000000}}`, "spec.scaling.max"},
 		"HugeNumber":         {`{"concurrency":3000000000}`, "spec.concurrency"},
@@ -131,7 +131,7 @@ func TestSchemaRefusesFields(t *testing.T) {
 		})
 	}
 	t.Run("Numbers", func(t *testing.T) {
-		fn := raw(t, `{"resources":{"requests":{"cpu":0},"limits":{"cpu":2,"memory":"1.5Gi","ephemeral-storage":1000000000}},"timeout":"1m30s","scaling":{"min":0,"max":3,"cpu":1,"sleepAfter":"15s"},"rollout":{"verify":{"for":"1m30s","maxErrors":"0.5%","minRequests":1}},"files":[{"name":"a","secret":{"name":"s","keys":[".k","k..d"]}}]}`)
+		fn := raw(t, `{"resources":{"requests":{"cpu":0},"limits":{"cpu":2,"memory":"1.5Gi","ephemeral-storage":1000000000}},"timeout":"1m30s","scaling":{"min":0,"max":3,"cpu":1,"sleepAfter":"15s"},"rollout":{"verify":{"for":"1m30s","maxErrors":"0.5%","minRequests":5}},"files":[{"name":"a","secret":{"name":"s","keys":[".k","k..d"]}}]}`)
 		fn.SetNamespace(apiservertest.NewNamespace(t, cluster))
 		if err := cluster.Create(t.Context(), fn); err != nil {
 			t.Error(err)

@@ -50,11 +50,16 @@ const reportMargin = desired.VerifyMargin / 2
 
 // isRejected reports whether the version in compiling, the Deployment of the latest valid spec, was
 // rolled back. It is false if spec.rollout.verify has changed since, so that the version is tried
-// again. While the values that the environment refers to are unknown, the last result applies.
+// again. While the values that the environment refers to are unknown, they are not compared.
 func (p *planner) isRejected(fn *v1beta1.Function, compiling *appsv1ac.DeploymentApplyConfiguration) bool {
 	rejected := desired.VerificationOf(p.seen.Applied()).Rejected
-	return rejected != nil && fn.Verifies() && desired.IsIntact(p.seen.Applied()) &&
-		(p.ValuesErr != nil || rejected.Spec == compiling.Labels[desired.SpecHashLabel]) && rejected.Verify == desired.Digest(fn.Spec.Rollout.Verify)
+	if rejected == nil || !fn.Verifies() || !desired.IsIntact(p.seen.Applied()) || rejected.Verify != desired.Digest(fn.Spec.Rollout.Verify) {
+		return false
+	}
+	if p.ValuesErr != nil {
+		return rejected.SpecWithoutValues == desired.Deployment(fn, p.settings, "", nil).Labels[desired.SpecHashLabel]
+	}
+	return rejected.Spec == compiling.Labels[desired.SpecHashLabel]
 }
 
 // planVerification plans the verification of the rollout of p.Deployment. The state is an annotation
@@ -81,8 +86,12 @@ func (p *planner) planVerification(fn *v1beta1.Function) {
 		return
 	}
 	previous, changes := state.Previous, desired.TemplateIn(p.Deployment) != desired.TemplateIn(applied)
+	if previous != nil && p.hasContinued() {
+		previous = nil
+		p.Verification = &Verification{Result: VerificationInconclusive, Message: "the operator did not decide in time, and the rollout has continued", Decided: true}
+	}
 	switch {
-	case previous == nil && (!changes || !p.hasServed(fn) || p.runs(desired.TemplateIn(p.Deployment))):
+	case previous == nil && !p.startsVerification(fn):
 		return
 	case previous == nil:
 		previous = new(desired.VersionOf(applied))
@@ -90,7 +99,7 @@ func (p *planner) planVerification(fn *v1beta1.Function) {
 		p.restore(*previous)
 		return
 	}
-	if previous.Spec == p.Deployment.Labels[desired.SpecHashLabel] || !p.isRecorded(*previous) {
+	if previous.Spec == p.Deployment.Labels[desired.SpecHashLabel] {
 		return
 	}
 	p.Verification = &Verification{}
@@ -107,14 +116,39 @@ func (p *planner) planVerification(fn *v1beta1.Function) {
 	}
 }
 
+// startsVerification reports whether p.Deployment has a new template of the latest spec, which replaces
+// a version that has served and can be restored. A template whose pods already run is not verified. A
+// sleeping function gets a template that differs only in the values of ConfigMaps and Secrets without
+// a rollout, see replicas.
+func (p *planner) startsVerification(fn *v1beta1.Function) bool {
+	applied, template := p.seen.Applied(), desired.TemplateIn(p.Deployment)
+	version := desired.VersionOf(applied)
+	isRecorded := slices.ContainsFunc(p.seen.Records, func(record appsv1.ControllerRevision) bool { return record.Name == version.Record })
+	runs := slices.ContainsFunc(p.seen.ReplicaSets, func(set appsv1.ReplicaSet) bool {
+		return set.Status.Replicas > 0 && desired.TemplateOf(&set) == template
+	})
+	sleeps := workload.Replicas(p.seen.Deployment) == 0 && desired.OnlyValuesDiffer(p.Deployment, applied)
+	return template != desired.TemplateIn(applied) && p.isBuilt() && p.hasServed(fn) && isRecorded && !runs && !sleeps
+}
+
+// isBuilt reports whether p.Deployment has the latest spec, and not an earlier one because the latest
+// is not built.
+func (p *planner) isBuilt() bool { return p.Deployment.Labels[desired.SpecHashLabel] == p.specHash }
+
+// hasContinued reports whether the rollout of a version that is being verified is complete: the
+// Deployment controller has continued it, because the operator did not decide in time.
+func (p *planner) hasContinued() bool {
+	d := p.seen.Deployment
+	return d.Status.ObservedGeneration >= d.Generation && workload.Progressing(d).Reason == workload.NewReplicaSetAvailable &&
+		d.Status.UpdatedReplicas > 0 && d.Status.UpdatedReplicas == d.Status.Replicas
+}
+
 // isSuperseded reports whether the version that is being verified is no longer that of the Function,
 // and the previous version can replace it at once: the latest one is not built yet, or is the previous
 // one.
 func (p *planner) isSuperseded(previous desired.Version) bool {
-	applied := p.seen.Applied()
-	unbuilt := desired.TemplateIn(p.Deployment) == desired.TemplateIn(applied)
-	return applied.Labels[desired.SpecHashLabel] != p.specHash && p.ValuesErr == nil && p.seen.PreviousTemplate != nil &&
-		(previous.Spec == p.specHash || unbuilt)
+	return p.seen.Applied().Labels[desired.SpecHashLabel] != p.specHash && p.ValuesErr == nil && p.seen.PreviousTemplate != nil &&
+		(previous.Spec == p.specHash || !p.isBuilt())
 }
 
 // restore plans the recorded template of a version.
@@ -134,7 +168,7 @@ func (p *planner) writeOnlyIfUnchanged() {
 func (p *planner) planRollBack(fn *v1beta1.Function) {
 	applied := p.seen.Applied()
 	previous := desired.VerificationOf(applied).Previous
-	if previous == nil || !fn.Verifies() || !desired.IsIntact(applied) {
+	if previous == nil || !fn.Verifies() || !desired.IsIntact(applied) || p.hasContinued() {
 		return
 	}
 	p.Deployment, p.Verification = applied, &Verification{}
@@ -146,23 +180,11 @@ func (p *planner) planRollBack(fn *v1beta1.Function) {
 	p.writeOnlyIfUnchanged()
 }
 
-// runs reports whether pods of a template run.
-func (p *planner) runs(template string) bool {
-	return slices.ContainsFunc(p.seen.ReplicaSets, func(set appsv1.ReplicaSet) bool {
-		return set.Status.Replicas > 0 && desired.TemplateOf(&set) == template
-	})
-}
-
-// isRecorded reports whether a version can be restored.
-func (p *planner) isRecorded(v desired.Version) bool {
-	return slices.ContainsFunc(p.seen.Records, func(record appsv1.ControllerRevision) bool { return record.Name == v.Record })
-}
-
-// hasServed reports whether the applied version has ready pods or, according to the status, its source
-// was the last one that served.
+// hasServed reports whether the applied version has ready pods or, if the function has no replicas,
+// whether its source was the last one that served according to the status.
 func (p *planner) hasServed(fn *v1beta1.Function) bool {
 	template := desired.TemplateIn(p.seen.Applied())
-	return workload.Served(fn, p.seen.Deployment) || slices.ContainsFunc(p.seen.ReplicaSets, func(set appsv1.ReplicaSet) bool {
+	return workload.Replicas(p.seen.Deployment) == 0 && workload.Served(fn, p.seen.Deployment) || slices.ContainsFunc(p.seen.ReplicaSets, func(set appsv1.ReplicaSet) bool {
 		return set.Status.ReadyReplicas > 0 && desired.TemplateOf(&set) == template
 	})
 }
@@ -181,6 +203,11 @@ func (p *planner) decide(fn *v1beta1.Function, previous desired.Version) {
 		return
 	}
 	worse := desired.RejectedVersion{Version: desired.VersionOf(p.seen.Applied()), Verify: desired.Digest(fn.Spec.Rollout.Verify), Message: message}
+	for _, record := range p.seen.Records {
+		if record.Name == worse.Record {
+			worse.SpecWithoutValues = desired.RecordedSpec(&record)
+		}
+	}
 	p.Deployment = desired.Restore(p.Deployment, previous, p.seen.PreviousTemplate)
 	desired.Reject(p.Deployment, worse)
 	p.Verification.RejectedRecord = worse.Record
@@ -223,13 +250,13 @@ func (p *planner) verificationResult(fn *v1beta1.Function) (VerificationResult, 
 // compare returns the result for the requests that the activator has counted.
 func compare(limits verification.Limits, report verification.Report) (VerificationResult, string) {
 	counts := fmt.Sprintf("the new version failed %s, and the previous one %s", report.New, report.Previous)
-	switch n := report.New.Requests; {
-	case limits.Worse(report.New, report.Previous):
-		return VerificationRolledBack, counts
+	switch n := report.New.Received(); {
 	case report.Problem != "":
 		return VerificationInconclusive, "the failed requests are unknown: " + workload.OneLine(report.Problem) + "; the rollout continues"
+	case limits.Worse(report.New, report.Previous):
+		return VerificationRolledBack, counts
 	case n < limits.MinRequests:
-		return VerificationInconclusive, fmt.Sprintf("the new version served %d requests, fewer than spec.rollout.verify.minRequests (%d); the rollout continues", n, limits.MinRequests)
+		return VerificationInconclusive, fmt.Sprintf("the new version received %d requests, fewer than spec.rollout.verify.minRequests (%d); the rollout continues", n, limits.MinRequests)
 	}
 	return VerificationPassed, counts
 }

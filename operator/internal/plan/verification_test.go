@@ -46,6 +46,10 @@ func verifiedWith(t *testing.T, settings settings.Settings, with *desired.Binary
 // built, and at once if the spec is the previous one. An invalid spec changes nothing, but a version
 // that is worse is rolled back.
 func TestVerifiedVersionIsSuperseded(t *testing.T) {
+	upgraded := verifiedWith(t, shared, binary).with(func(fn *v1beta1.Function) { fn.Annotations = map[string]string{desired.UpgradeAnnotation: "now"} })
+	if state := desired.VerificationOf(upgraded.plan().Deployment); state.Previous == nil {
+		t.Error("a change that does not change the template ends the verification")
+	}
 	for name, test := range map[string]struct {
 		change   func(*scene)
 		restored bool
@@ -159,9 +163,11 @@ func TestVerification(t *testing.T) {
 		"NotStarted":   {scene: verified(t).newPod(0, startError)},
 		"Over":         {scene: verified(t).newPod(2*time.Minute, corev1.ContainerStatus{})},
 		"Passed":       {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 1), plan.VerificationPassed, "the new version failed 1 of 100 requests (1%), and the previous one 0 of 100 requests (0%)"},
-		"FewRequests":  {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(3, 0), plan.VerificationInconclusive, "served 3 requests, fewer than spec.rollout.verify.minRequests (20)"},
+		"FewRequests":  {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(3, 0), plan.VerificationInconclusive, "received 3 requests, fewer than spec.rollout.verify.minRequests (20)"},
 		"NoReport":     {verified(t).newPod(211*time.Second, corev1.ContainerStatus{}), plan.VerificationInconclusive, "sent no report"},
 		"Unknown":      {unread(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(0, 0)), plan.VerificationInconclusive, "are unknown: no response"},
+		"UnknownOfOld": {unread(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50)), plan.VerificationInconclusive, "are unknown: no response"},
+		"Continued":    {continued(verified(t).newPod(time.Hour, exited)), plan.VerificationInconclusive, "did not decide in time"},
 		"Worse":        {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50), plan.VerificationRolledBack, "the new version failed 50 of 100 requests (50%)"},
 		"Exited":       {verified(t).newPod(time.Minute, exited), plan.VerificationRolledBack, "replica f-new exited with code 2: panic: no"},
 		"NeverReady":   {verified(t).newPod(0, exited), plan.VerificationRolledBack, "replica f-new exited"},
@@ -195,6 +201,12 @@ func unread(s *scene) *scene {
 	return s
 }
 
+// continued completes the rollout of the Deployment.
+func continued(s *scene) *scene {
+	s.seen.Deployment.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable"}}
+	return s
+}
+
 func terminating(s *scene) *scene {
 	s.seen.Pods[0].DeletionTimestamp = &metav1.Time{Time: now}
 	return s
@@ -217,10 +229,17 @@ func TestRolledBackWithoutValues(t *testing.T) {
 	s.serving(nil, 1).record(1).set()
 	s.seen.PreviousTemplate, s.seen.Time, s.seen.Deployment.ResourceVersion = s.seen.OwnedFields.Spec.Template, now, "7"
 	s.change(second).seen.Values.Hash = "of the second version"
-	s.apply().newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50).apply()
+	withoutValues := desired.Deployment(s.fn, s.settings, "", nil).Labels[desired.SpecHashLabel]
+	s.apply().newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50)
+	s.recordOf(2, withoutValues, desired.TemplateIn(s.seen.OwnedFields), desired.LatestRevision(s.fn))
+	s.seen.Records[0].Name = desired.RecordNameOf(s.seen.Deployment)
+	s.apply()
 	s.seen.ValuesErr = errors.New("no")
 	if p := s.plan(); p.Verification == nil || p.Verification.RejectedRecord == "" {
 		t.Errorf("the verification is %+v", p.Verification)
+	}
+	if p := s.change(second + "// third\n").plan(); p.Verification != nil && p.Verification.RejectedRecord != "" {
+		t.Errorf("another spec is rolled back: %+v", p.Verification)
 	}
 }
 

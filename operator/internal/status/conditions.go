@@ -116,14 +116,15 @@ func (v *view) ready() (metav1.Condition, bool) {
 	no := func(reason, message string) metav1.Condition {
 		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason, message+v.stillServing())
 	}
-	switch {
-	case v.seen.Problem() != nil:
+	rolledBack := v.latestRolledBack()
+	switch problem := v.seen.Problem(); {
+	case problem != nil && (!rolledBack || problem != v.seen.Plan.OverLimits):
 		return no(v.seen.Problem().Reason, v.seen.Problem().Message), true
 	case len(v.seen.Plan.Diagnostics) > 0:
 		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Plan.Diagnostics, v.seen.Plan.Omitted)), true
 	case v.seen.Outcome.Err != nil:
 		return no(v1beta1.ReasonApplyFailed, workload.OneLine(v.seen.Outcome.Err.Error())), false
-	case v.latestRolledBack():
+	case rolledBack:
 		return no(v1beta1.ReasonRolledBack, workload.OneLine("the latest spec was rolled back: "+v.seen.Plan.Verification.Message+"; change it to try again")), true
 	case v.complete() && v.hasWantedReplicas() && v.fn.Stopped():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0; no pod runs"), false

@@ -28,7 +28,7 @@ type Limits struct {
 	// one, from 0 to 1.
 	MaxErrorIncrease float64 `json:"maxErrorIncrease"`
 
-	// MinRequests is the number of requests of the new version that a comparison requires.
+	// MinRequests is the number of requests that the new version must receive for a comparison.
 	MinRequests int64 `json:"minRequests"`
 
 	// TimeoutSeconds is how much longer than Seconds the new version may take to serve MinRequests,
@@ -70,7 +70,13 @@ func ParseLimits(annotation string) *Limits {
 type Counts struct {
 	Requests int64 `json:"requests"`
 	Failed   int64 `json:"failed"`
+
+	// Rejected are requests beyond the concurrency of the function. They are not part of Requests.
+	Rejected int64 `json:"rejected,omitempty"`
 }
+
+// Received returns the number of requests, including rejected ones.
+func (c Counts) Received() int64 { return c.Requests + c.Rejected }
 
 // Share returns the share of failed requests, from 0 to 1. It is 0 if there are no requests.
 func (c Counts) Share() float64 {
@@ -93,9 +99,8 @@ type Report struct {
 	Template string    `json:"template"`
 	Pod      types.UID `json:"pod"`
 
-	// New are the requests of the new pods since their processes started. Previous are those of the
-	// other pods in the same time or, if these are fewer than MinRequests, since their processes
-	// started.
+	// New are the requests of the new pods. Previous are those of the other pods in the same time or, if
+	// these are fewer than MinRequests, since their processes started.
 	New      Counts `json:"new"`
 	Previous Counts `json:"previous"`
 
@@ -120,20 +125,20 @@ const (
 	// the limit, 1 of 200 comparisons finds the new version worse by chance.
 	z = 2.576
 
-	// minCompared is the minimum number of requests that are compared, whatever MinRequests is: the
+	// minCompared is the minimum number of requests that are compared, if others were rejected: the
 	// interval is too narrow for fewer.
 	minCompared = 5
 )
 
 // Worse reports whether the error rate of the new version exceeds that of the previous one by more
-// than the limits allow. It is false for fewer than MinRequests requests.
+// than the limits allow. It is false if the new version has received fewer than MinRequests requests.
 //
 // The error rate of a few requests is often larger by chance, so it compares the lower bound of a
 // confidence interval of the difference: that of Newcombe (1998, method 10), from the Wilson score
 // intervals of the two rates. Requests that the previous version lacks to MinRequests count as
 // successful.
 func (l Limits) Worse(latest, previous Counts) bool {
-	if latest.Requests < max(l.MinRequests, minCompared) {
+	if latest.Received() < l.MinRequests || latest.Requests < minCompared {
 		return false
 	}
 	previous.Requests = max(previous.Requests, l.MinRequests)

@@ -22,18 +22,20 @@ func TestWorse(t *testing.T) {
 		want             bool
 	}{
 		"NoRequests":    {Counts{}, Counts{}, false},
-		"TooFew":        {Counts{19, 19}, Counts{100, 0}, false},
-		"Enough":        {Counts{20, 20}, Counts{100, 0}, true},
-		"Half":          {Counts{20, 10}, Counts{20, 0}, true},
-		"EightOfTwenty": {Counts{20, 8}, Counts{20, 0}, true},
-		"Chance":        {Counts{20, 7}, Counts{20, 0}, false},
-		"ManyOfOld":     {Counts{20, 4}, Counts{1000, 0}, true},
-		"FewOfOld":      {Counts{20, 10}, Counts{1, 1}, true},
-		"NoneOfOld":     {Counts{20, 8}, Counts{}, true},
-		"AtTheLimit":    {Counts{10000, 500}, Counts{10000, 0}, false},
-		"AboveTheLimit": {Counts{10000, 600}, Counts{10000, 0}, true},
-		"LikePrevious":  {Counts{1000, 500}, Counts{1000, 480}, false},
-		"Better":        {Counts{1000, 0}, Counts{1000, 1000}, false},
+		"TooFew":        {Counts{Requests: 19, Failed: 19}, Counts{Requests: 100, Failed: 0}, false},
+		"Rejecting":     {Counts{Requests: 10, Failed: 10, Rejected: 10}, Counts{Requests: 100}, true},
+		"FewServed":     {Counts{Requests: 4, Failed: 4, Rejected: 100}, Counts{Requests: 100}, false},
+		"Enough":        {Counts{Requests: 20, Failed: 20}, Counts{Requests: 100, Failed: 0}, true},
+		"Half":          {Counts{Requests: 20, Failed: 10}, Counts{Requests: 20, Failed: 0}, true},
+		"EightOfTwenty": {Counts{Requests: 20, Failed: 8}, Counts{Requests: 20, Failed: 0}, true},
+		"Chance":        {Counts{Requests: 20, Failed: 7}, Counts{Requests: 20, Failed: 0}, false},
+		"ManyOfOld":     {Counts{Requests: 20, Failed: 4}, Counts{Requests: 1000, Failed: 0}, true},
+		"FewOfOld":      {Counts{Requests: 20, Failed: 10}, Counts{Requests: 1, Failed: 1}, true},
+		"NoneOfOld":     {Counts{Requests: 20, Failed: 8}, Counts{}, true},
+		"AtTheLimit":    {Counts{Requests: 10000, Failed: 500}, Counts{Requests: 10000, Failed: 0}, false},
+		"AboveTheLimit": {Counts{Requests: 10000, Failed: 600}, Counts{Requests: 10000, Failed: 0}, true},
+		"LikePrevious":  {Counts{Requests: 1000, Failed: 500}, Counts{Requests: 1000, Failed: 480}, false},
+		"Better":        {Counts{Requests: 1000, Failed: 0}, Counts{Requests: 1000, Failed: 1000}, false},
 	} {
 		if got := limits.Worse(test.latest, test.previous); got != test.want {
 			t.Errorf("%s: worse is %t", name, got)
@@ -60,10 +62,10 @@ func TestWorseByChance(t *testing.T) {
 	if reverted > 10 {
 		t.Errorf("%d of 10000 good versions are worse by chance", reverted)
 	}
-	one := limits
-	one.MinRequests = 1
-	if one.Worse(Counts{1, 1}, Counts{1000, 0}) || one.Worse(Counts{5, 1}, Counts{1000, 0}) {
-		t.Error("one failure is worse than none")
+	few := limits
+	few.MinRequests = 5
+	if few.Worse(Counts{Requests: 5, Failed: 1}, Counts{Requests: 1000}) || !few.Worse(Counts{Requests: 5, Failed: 5}, Counts{}) {
+		t.Error("one failure of 5 is worse than none, or five are not")
 	}
 	for range 1000 {
 		var latest, previous Counts
@@ -97,7 +99,7 @@ func TestAnnotations(t *testing.T) {
 	if got := ParseLimits(want.String()); got == nil || *got != want || got.For() != 90*time.Second || got.Longest() != 150*time.Second {
 		t.Errorf("parsed %+v, want %+v", got, want)
 	}
-	report := Report{Template: "t-1", Pod: "uid", New: Counts{20, 1}, Previous: Counts{30, 2}}
+	report := Report{Template: "t-1", Pod: "uid", New: Counts{Requests: 20, Failed: 1}, Previous: Counts{Requests: 30, Failed: 2}}
 	if got := ParseReport(report.String()); got == nil || *got != report {
 		t.Errorf("parsed %+v, want %+v", got, report)
 	}

@@ -33,6 +33,11 @@ const (
 	// maxPolled is the maximum number of new and of old pods that are polled.
 	maxPolled = 10
 
+	// justStarted is the maximum uptime of a process all of whose requests count, because this replica
+	// of the activator has known it from its start. A new leader counts the requests of new and old
+	// pods from its first poll on.
+	justStarted = 10 * time.Second
+
 	// maxPods is the maximum number of pods of a rollout whose requests are remembered.
 	maxPods = 200
 )
@@ -51,9 +56,7 @@ type Verifier struct {
 }
 
 // rollout is a rollout that is being verified. Only one reconcile at a time uses it, except report,
-// which Verifier.mu guards. A new leader starts with an empty one: it knows all requests of the new
-// pods, because they count since their processes started, and the requests of the old pods from then
-// on.
+// which Verifier.mu guards. A new leader starts with an empty one.
 type rollout struct {
 	limits verification.Limits
 	polled time.Time
@@ -108,7 +111,8 @@ func (v *Verifier) Reconcile(ctx context.Context, request reconcile.Request) (re
 		return reconcile.Result{}, err
 	}
 	f := v.rollout(b, found)
-	if f.report != nil {
+	isNew := func(p backend.Pod) bool { return p.Template == f.limits.Template && !p.Terminating }
+	if f.report != nil || !slices.ContainsFunc(found, isNew) { // an event of a pod triggers the next reconcile
 		return reconcile.Result{}, nil
 	}
 	if left := interval - time.Since(f.polled); left > 0 {
@@ -138,15 +142,20 @@ func (v *Verifier) setReport(f *rollout, report *verification.Report) {
 	f.report = report
 }
 
-// rollout returns the state of a function's rollout. It starts again when the limits or the new version
-// have changed, and when the pod of a report is gone, because the operator ignores such a report.
+// rollout returns the state of a function's rollout. It starts again when the new version has changed,
+// and when the pod of a report is gone, because the operator ignores such a report. With other limits,
+// there is another report.
 func (v *Verifier) rollout(b backend.Backend, found []backend.Pod) *rollout {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	f := v.rollouts[b.Service]
-	if f == nil || f.limits != *b.Verify || f.report != nil && !slices.ContainsFunc(found, func(p backend.Pod) bool { return p.UID == f.report.Pod && !p.Terminating }) {
+	gone := f != nil && f.report != nil && !slices.ContainsFunc(found, func(p backend.Pod) bool { return p.UID == f.report.Pod && !p.Terminating })
+	switch {
+	case f == nil || f.limits.Template != b.Verify.Template || gone:
 		f = &rollout{limits: *b.Verify, pods: map[types.UID]*podCounts{}}
 		v.rollouts[b.Service] = f
+	case f.limits != *b.Verify:
+		f.limits, f.report = *b.Verify, nil
 	}
 	return f
 }
@@ -178,7 +187,9 @@ func (f *rollout) poll(ctx context.Context, found []backend.Pod) {
 		return
 	}
 	for _, c := range f.pods { // old pods count from when a new one is ready
-		c.first = c.last
+		if !c.isNew {
+			c.first = c.last
+		}
 	}
 }
 
@@ -193,9 +204,13 @@ func (c *podCounts) poll(ctx context.Context, pod backend.Pod) {
 		return
 	}
 	served := max(a.Served, 0)
-	now := verification.Counts{Requests: served, Failed: min(max(*a.Failed, 0), served)}
+	now := verification.Counts{Requests: served, Failed: min(max(*a.Failed, 0), served), Rejected: max(a.Rejected, 0)}
 	c.inFlight = a.InFlight
-	if !c.responded || now.Requests < c.last.Requests || now.Failed < c.last.Failed { // the first poll, or the process was restarted
+	if c.isNew && !c.responded && a.UptimeSeconds <= justStarted.Seconds() {
+		c.last, c.responded = now, true // all its requests count
+		return
+	}
+	if !c.responded || now.Requests < c.last.Requests || now.Failed < c.last.Failed || now.Rejected < c.last.Rejected { // the first poll, or the process was restarted
 		c.first = now
 	}
 	c.last, c.responded = now, true
@@ -217,12 +232,12 @@ func (f *rollout) result(found []backend.Pod, now time.Time) *verification.Repor
 	}
 	latest, old := f.sum(true), f.sum(false)
 	report := verification.Report{
-		Template: f.limits.Template, Pod: f.newPod, New: latest.all, Previous: old.window, Problem: cmp.Or(latest.problem(), old.problem()),
+		Template: f.limits.Template, Pod: f.newPod, New: latest.window, Previous: old.window, Problem: cmp.Or(latest.problem(), old.problem()),
 	}
 	if old.window.Requests < f.limits.MinRequests {
 		report.Previous = old.all
 	}
-	lasted, waits := now.Sub(since), latest.all.Requests < f.limits.MinRequests && latest.inFlight > 0
+	lasted, waits := now.Sub(since), latest.window.Received() < f.limits.MinRequests && latest.inFlight > 0
 	over := !since.IsZero() && (lasted >= f.limits.Longest() || lasted >= f.limits.For() && !waits)
 	if over || report.Problem == "" && f.limits.Worse(report.New, report.Previous) {
 		return &report
@@ -244,7 +259,9 @@ func (f *rollout) sum(isNew bool) (s sums) {
 		if c.isNew != isNew {
 			continue
 		}
-		s.window = plus(s.window, verification.Counts{Requests: c.last.Requests - c.first.Requests, Failed: c.last.Failed - c.first.Failed})
+		s.window = plus(s.window, verification.Counts{
+			Requests: c.last.Requests - c.first.Requests, Failed: c.last.Failed - c.first.Failed, Rejected: c.last.Rejected - c.first.Rejected,
+		})
 		s.all = plus(s.all, c.last)
 		s.inFlight += c.inFlight
 		s.responded = s.responded || c.responded
@@ -265,5 +282,5 @@ func (s sums) problem() string {
 }
 
 func plus(a, b verification.Counts) verification.Counts {
-	return verification.Counts{Requests: a.Requests + b.Requests, Failed: a.Failed + b.Failed}
+	return verification.Counts{Requests: a.Requests + b.Requests, Failed: a.Failed + b.Failed, Rejected: a.Rejected + b.Rejected}
 }
