@@ -18,6 +18,7 @@
 #   packages       the programs that it executes on the node, one per line, each of the package of
 #                  Debian with its name
 #   module         the module of test/go.mod whose version is that of the neighbour
+#   chart          the tests of the Helm chart run too: a sentence for the row of the neighbour
 #   cluster        environment variables of cluster up, such as NODES=2. The neighbour is then
 #                  tested on another cluster, which replaces the one of this checkout. With NODES=1
 #                  that cluster is like the default one
@@ -104,5 +105,9 @@ printf '\n==> testing with %s %s\n' "$name" "$VERSION"
 cd "$root/test"
 gotestsum --format standard-quiet -- -vet=off -count=1 -timeout 60m -run "$tests" ./e2e
 cd "$root"
+if [ -e "test/neighbours/$name/chart" ]; then
+  env -u GOWORK -u KUBECONFIG -u KO_DOCKER_REPO make e2e-chart
+  cat "test/neighbours/$name/chart" >>"$ROW"
+fi
 echo "| $name | $VERSION | $(paste -sd ' ' "$ROW") | $(date +%F) |" >".cache/neighbours/$name.row"
 table
