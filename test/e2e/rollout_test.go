@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -115,6 +117,46 @@ func TestVerifiedRolloutOfSleepingFunction(t *testing.T) {
 	ns.answers(fn, "two")
 	if events := ns.kubectl("events", "--for=function/sleepy"); !strings.Contains(events, "the new version received 0 requests, fewer than spec.rollout.verify.minRequests (20)") {
 		t.Errorf("the events are %s", events)
+	}
+}
+
+// noisy fails one of 100 requests at random.
+const noisy = `package handlers
+
+import (
+	"math/rand/v2"
+	"net/http"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	if rand.IntN(100) == 0 {
+		http.Error(w, "failing", http.StatusInternalServerError)
+	}
+}
+`
+
+// Versions that fail few requests by chance are not rolled back: 4 of them, or 100 with FULL=1.
+func TestGoodRollouts(t *testing.T) {
+	t.Parallel()
+	functions, rollouts := 2, 2
+	if os.Getenv("FULL") != "" {
+		functions, rollouts = 5, 20
+	}
+	for i := range functions {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			fn := ns.ready(ns.apply(function("noisy", noisy, verify(10*time.Second))))
+			ns.reach(fn)
+			stop := ns.requests(url(fn))
+			defer stop()
+			for n := range rollouts {
+				fn = ns.ready(ns.change(fn, source(fmt.Sprintf("%s\n// %d.\n", noisy, n))))
+			}
+			if events := ns.kubectl("events", "--for=function/noisy"); strings.Contains(events, "NotVerified") || !strings.Contains(events, " Verified ") {
+				t.Errorf("the events are %s", events)
+			}
+		})
 	}
 }
 
