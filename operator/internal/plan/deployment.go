@@ -26,7 +26,7 @@ import (
 func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *BuildService) {
 	compiling := desired.Deployment(fn, p.settings, p.values, nil)
 	p.compiling, p.specHash = compiling, compiling.Labels[desired.SpecHashLabel]
-	if p.isRejected(fn, compiling) {
+	if p.isRejected(fn) {
 		return desired.Keep(compiling, p.seen.Applied()), nil
 	}
 	keeps := p.keepsTemplate(fn, compiling)

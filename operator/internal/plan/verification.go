@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
@@ -48,10 +47,10 @@ const (
 // verification.
 const reportMargin = desired.VerifyMargin / 2
 
-// isRejected reports whether the version in compiling, the Deployment of the latest valid spec, was
-// rolled back. It is false if spec.rollout.verify has changed since, so that the version is tried
-// again. While the values that the environment refers to are unknown, they are not compared.
-func (p *planner) isRejected(fn *v1beta1.Function, compiling *appsv1ac.DeploymentApplyConfiguration) bool {
+// isRejected reports whether the version of p.compiling was rolled back. It is false if
+// spec.rollout.verify has changed since, so that the version is tried again. While the values that the
+// environment refers to are unknown, they are not compared.
+func (p *planner) isRejected(fn *v1beta1.Function) bool {
 	rejected := desired.VerificationOf(p.seen.Applied()).Rejected
 	if rejected == nil || !fn.Verifies() || !desired.IsIntact(p.seen.Applied()) || rejected.Verify != desired.Digest(fn.Spec.Rollout.Verify) {
 		return false
@@ -59,7 +58,7 @@ func (p *planner) isRejected(fn *v1beta1.Function, compiling *appsv1ac.Deploymen
 	if p.ValuesErr != nil {
 		return rejected.SpecWithoutValues == desired.Deployment(fn, p.settings, "", nil).Labels[desired.SpecHashLabel]
 	}
-	return rejected.Spec == compiling.Labels[desired.SpecHashLabel]
+	return rejected.Spec == p.compiling.Labels[desired.SpecHashLabel]
 }
 
 // planVerification plans the verification of the rollout of p.Deployment. The state is an annotation
@@ -80,7 +79,7 @@ func (p *planner) planVerification(fn *v1beta1.Function) {
 		return
 	}
 	state := desired.VerificationOf(applied)
-	if state.Rejected != nil && p.isRejected(fn, p.compiling) {
+	if p.isRejected(fn) {
 		desired.Reject(p.Deployment, *state.Rejected)
 		p.Verification = &Verification{Result: VerificationRolledBack, Message: state.Rejected.Message, RejectedRecord: state.Rejected.Record}
 		return
@@ -140,7 +139,7 @@ func (p *planner) isBuilt() bool { return p.Deployment.Labels[desired.SpecHashLa
 func (p *planner) hasContinued() bool {
 	d := p.seen.Deployment
 	return d.Status.ObservedGeneration >= d.Generation && workload.Progressing(d).Reason == workload.NewReplicaSetAvailable &&
-		d.Status.UpdatedReplicas > 0 && d.Status.UpdatedReplicas == d.Status.Replicas
+		d.Status.AvailableReplicas > 0 && d.Status.UpdatedReplicas == d.Status.Replicas
 }
 
 // isSuperseded reports whether the version that is being verified is no longer that of the Function,

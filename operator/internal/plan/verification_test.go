@@ -168,6 +168,7 @@ func TestVerification(t *testing.T) {
 		"Unknown":      {unread(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(0, 0)), plan.VerificationInconclusive, "are unknown: no response"},
 		"UnknownOfOld": {unread(verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50)), plan.VerificationInconclusive, "are unknown: no response"},
 		"Continued":    {continued(verified(t).newPod(time.Hour, exited)), plan.VerificationInconclusive, "did not decide in time"},
+		"Starts":       {scene: starts(continued(verified(t).newPod(time.Minute, corev1.ContainerStatus{})))},
 		"Worse":        {verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50), plan.VerificationRolledBack, "the new version failed 50 of 100 requests (50%)"},
 		"Exited":       {verified(t).newPod(time.Minute, exited), plan.VerificationRolledBack, "replica f-new exited with code 2: panic: no"},
 		"NeverReady":   {verified(t).newPod(0, exited), plan.VerificationRolledBack, "replica f-new exited"},
@@ -204,6 +205,12 @@ func unread(s *scene) *scene {
 // continued completes the rollout of the Deployment.
 func continued(s *scene) *scene {
 	s.seen.Deployment.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable"}}
+	return s
+}
+
+// starts makes the pods of the Deployment unavailable: it had no replicas before.
+func starts(s *scene) *scene {
+	s.seen.Deployment.Status.AvailableReplicas = 0
 	return s
 }
 
