@@ -26,7 +26,8 @@ fields of its spec, the labels and the annotations that affect the pods, into th
 Function. Other fields do not change: replicas, scaling, rollout, service,
 appProtocol, revisionHistoryLimit and progressDeadlineSeconds.
 
-The default is the newest revision that differs from the Function and has served.
+The default is the newest revision that differs from the Function and has served
+or, if there is none, the newest one that has not failed.
 The operator rolls it out like any other change; the command does not wait for
 that. If a tool such as Argo CD or Flux applies the Function, it may apply its
 own version again: revert the change there too. The next kubectl apply keeps

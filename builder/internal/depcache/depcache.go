@@ -1,6 +1,6 @@
 // Package depcache caches the downloaded modules and the compiled packages of dependencies between
 // builds. The next build of a function whose handler has changed uses them. Each build stores its
-// dependencies as an immutable set. A build can use a set only if its key is the same. The namespace
+// dependencies as an immutable set. A build can use a set only if both have the same key. The namespace
 // is part of the key, so that no tenant can influence the builds of another.
 package depcache
 

@@ -36,8 +36,9 @@ type Rollout struct {
 	// version, or verify changes. Otherwise the rollout continues. Default: none (a new version
 	// replaces the previous one when it is ready). {} verifies with the defaults.
 	//
-	// The first version is not verified, and neither are changes of a class or of the operator. A
-	// change of a ConfigMap or Secret that the function refers to is verified.
+	// The first version is not verified, and neither are changes of a class or of the operator, except
+	// with the annotation goless.io/upgrade. A change of the values of a ConfigMap or Secret that
+	// triggers a rollout is verified.
 	// +optional
 	Verify *Verify `json:"verify,omitempty"`
 }

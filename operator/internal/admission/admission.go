@@ -2,8 +2,8 @@
 // Functions that the reconciler would reject, with the same messages from package validation, and
 // classes whose pods the API server would reject.
 //
-// To validate a Function, the webhook uses only the Function, its class, and SubjectAccessReviews
-// for its ServiceAccount. It does not compile the source. If it is unavailable, every Function is
+// To validate a Function, the webhook uses only the Function, the settings, its class, the labels of
+// its namespace, and a SelfSubjectAccessReview for its ServiceAccount. It does not compile the source. If it is unavailable, every Function is
 // stored, and the reconciler reports errors in the status. A replica of the operator without a
 // certificate is not ready, but reconciles Functions.
 //

@@ -1,5 +1,6 @@
 // Package metrics defines the metrics of the operator: the state of Functions, the results of
-// builds, and the time until a change of a Function is ready. Metrics of the controllers and of the
+// builds, rollouts, verifications and admission requests, and the time until a change of a Function
+// is ready. Metrics of the controllers and of the
 // client come from controller-runtime.
 package metrics
 

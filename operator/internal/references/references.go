@@ -2,8 +2,9 @@
 // to and, with the setting watchSecrets, the Secrets that their environment refers to. A change of
 // their values triggers a rollout.
 //
-// It has its own metadata cache, because that of the manager contains only objects with the label of
-// a Function. It does not contain the ConfigMaps with the sources of Functions, which never change.
+// The package has its own metadata cache, because that of the manager contains only objects with the
+// label of a Function. That cache omits the ConfigMaps with the sources of Functions, which never
+// change.
 package references
 
 import (

@@ -1,5 +1,6 @@
 // Package verification decides whether a new version of a function is worse than the previous one,
-// from the requests that pods of both have served at the same time. It does not access the cluster.
+// from the requests that pods of both have served at the same time or, if the previous version has
+// served too few in that time, since its pods started. It does not access the cluster.
 // It also defines the values of two annotations: Limits, which the operator writes to a Service, and
 // Report, which the activator writes to its EndpointSlices.
 package verification
