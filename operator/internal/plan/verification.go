@@ -180,11 +180,12 @@ func (p *planner) planRollBack(fn *v1beta1.Function) {
 }
 
 // hasServed reports whether the applied version has ready pods or, if the function has no replicas,
-// whether its source was the last one that served according to the status.
+// whether its source was the last one that served according to the status. The ReplicaSet does not
+// count the pod yet for which a new template of a sleeping function waits, see starting.
 func (p *planner) hasServed(fn *v1beta1.Function) bool {
 	template := desired.TemplateIn(p.seen.Applied())
-	return workload.Replicas(p.seen.Deployment) == 0 && workload.Served(fn, p.seen.Deployment) || slices.ContainsFunc(p.seen.ReplicaSets, func(set appsv1.ReplicaSet) bool {
-		return set.Status.ReadyReplicas > 0 && desired.TemplateOf(&set) == template
+	return workload.Replicas(p.seen.Deployment) == 0 && workload.Served(fn, p.seen.Deployment) || slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
+		return workload.Ready(&pod) && desired.TemplateOf(&pod) == template
 	})
 }
 

@@ -82,11 +82,14 @@ func TestVerifiedVersionIsSuperseded(t *testing.T) {
 	}
 }
 
-// set adds the ReplicaSet of the Deployment's template.
+// set adds the ReplicaSet of the Deployment's template and a pod that is ready. The status of the
+// ReplicaSet does not contain that yet.
 func (s *scene) set() {
 	set := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Labels: s.seen.Deployment.Spec.Template.Labels}}
-	set.Status = appsv1.ReplicaSetStatus{Replicas: 1, ReadyReplicas: 1}
+	set.Status.Replicas = 1
 	s.seen.ReplicaSets = append(s.seen.ReplicaSets, set)
+	s.pod(corev1.ContainerStatus{})
+	s.seen.Pods[len(s.seen.Pods)-1].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
 // apply makes the planned Deployment that of the scene.
@@ -215,7 +218,7 @@ func starts(s *scene) *scene {
 }
 
 func terminating(s *scene) *scene {
-	s.seen.Pods[0].DeletionTimestamp = &metav1.Time{Time: now}
+	s.seen.Pods[len(s.seen.Pods)-1].DeletionTimestamp = &metav1.Time{Time: now}
 	return s
 }
 
@@ -330,7 +333,7 @@ func TestVerifiedChanges(t *testing.T) {
 		t.Errorf("it is compared with a version that cannot be restored: %+v", state)
 	}
 	unserved := verified(t)
-	unserved.seen.ReplicaSets, unserved.seen.OwnedFields.Annotations = nil, nil
+	unserved.seen.Pods, unserved.seen.OwnedFields.Annotations = nil, nil
 	if state := desired.VerificationOf(unserved.change(first).plan().Deployment); state.Previous != nil {
 		t.Errorf("it is compared with a version that has not served: %+v", state)
 	}
@@ -338,7 +341,7 @@ func TestVerifiedChanges(t *testing.T) {
 	other := inPod
 	other.Images.Builder = "builder:2"
 	upgraded.record(2).set()
-	upgraded.seen.Pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: desired.BuildContainer, Image: "builder:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
+	upgraded.seen.Pods[1].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: desired.BuildContainer, Image: "builder:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
 	p := upgraded.under(other).plan()
 	if state := desired.VerificationOf(p.Deployment); desired.TemplateIn(p.Deployment) == desired.TemplateIn(upgraded.seen.OwnedFields) || state.Previous != nil {
 		t.Errorf("another image for the same spec is verified: %+v", state)
