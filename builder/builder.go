@@ -48,6 +48,12 @@ type Builder struct {
 	Dependencies *depcache.Store
 	Namespace    string
 
+	// Tests compiles the tests of the source instead of the function. The binary runs the tests of
+	// all packages; see the command in internal/testrunner/main for its environment variables and
+	// exit codes. Tests are never executed during a build. If tests are missing or break the rules for
+	// functions, the error is a *handler.Error.
+	Tests bool
+
 	// Trace receives the commands that a build executes. Optional.
 	Trace io.Writer
 
@@ -66,7 +72,7 @@ type Result struct {
 	CacheError error
 }
 
-// Build compiles src and writes the binary to the absolute path output, whose directory must exist.
+// Build compiles src, or its tests, and writes the binary to the absolute path output, whose directory must exist.
 // An existing file is replaced only if the build succeeds.
 //
 // If the source does not compile or is not a Function, the error is a *handler.Error. Positions
@@ -80,7 +86,7 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	var compiled *compile.Result
 	var cacheErr error
 	err := b.prepare(ctx, src, func(p *prepared) (err error) {
-		compiled, err = compile.Build(ctx, p.tools, compile.Options{
+		options := compile.Options{
 			Program: p.program,
 			Output:  unfinished,
 			Timeout: b.timeLeft(started),
@@ -89,7 +95,12 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 			Vet:     true,
 
 			KeepPackages: p.saveAs != "",
-		})
+		}
+		if b.Tests {
+			compiled, err = compile.BuildTests(ctx, p.tools, options, p.tests)
+		} else {
+			compiled, err = compile.Build(ctx, p.tools, options)
+		}
 		if err != nil {
 			return err
 		}
@@ -119,6 +130,9 @@ func (b *Builder) WithProgram(ctx context.Context, src []byte, use func(*toolcha
 type prepared struct {
 	program *program.Program
 
+	// tests are the packages with tests if the build compiles tests.
+	tests []compile.TestPackage
+
 	// tools is the toolchain of the Builder, with the cached dependencies of an earlier build if
 	// available.
 	tools *toolchain.Toolchain
@@ -144,6 +158,11 @@ func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) e
 		return err
 	}
 	p := &prepared{program: written, tools: b.Toolchain}
+	if b.Tests {
+		if p.tests, err = compile.TestPackages(b.Toolchain, written); err != nil {
+			return err
+		}
+	}
 	release, err := b.useDependencies(ctx, p)
 	if err != nil {
 		return err
@@ -151,6 +170,9 @@ func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) e
 	defer release()
 	if p.tools.Dependencies == "" {
 		options := modules.FetchOptions{Program: written, Timeout: b.MaxDuration() / 2, Memory: b.Memory, Trace: b.Trace, Progress: b.Progress}
+		for _, pkg := range p.tests {
+			options.Tests = append(options.Tests, pkg.ImportPath)
+		}
 		if err := modules.Fetch(ctx, b.Toolchain, options); err != nil {
 			return err
 		}
@@ -178,5 +200,9 @@ func (b *Builder) MaxDuration() time.Duration {
 // Fingerprint identifies everything that determines how a source is compiled, except limits. Builds
 // of equal sources with equal fingerprints have the same outcome.
 func (b *Builder) Fingerprint() string {
-	return b.Toolchain.Version + " " + compile.Fingerprint() + " " + program.Fingerprint()
+	fingerprint := b.Toolchain.Version + " " + compile.Fingerprint() + " " + program.Fingerprint()
+	if b.Tests {
+		fingerprint += " tests " + compile.TestsFingerprint()
+	}
+	return fingerprint
 }

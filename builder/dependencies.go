@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/mod/modfile"
 
@@ -30,7 +31,7 @@ func (b *Builder) useDependencies(ctx context.Context, p *prepared) (release fun
 	if b.Dependencies == nil || !p.program.Fetches() || !b.Toolchain.Sealed {
 		return func() {}, nil
 	}
-	key, err := b.dependencyKey(ctx, p.program)
+	key, err := b.dependencyKey(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +68,10 @@ func (b *Builder) saveDependencies(p *prepared) error {
 
 // dependencyKey returns the cache key for the dependencies of a program: programs with the same key
 // need the same modules and packages. The go command fetches what main reaches, so the key depends
-// on the package that declares the handler and on which package imports what.
-func (b *Builder) dependencyKey(ctx context.Context, p *program.Program) (string, error) {
+// on the package that declares the handler and on which package imports what. If the build compiles
+// tests, the key also depends on their imports.
+func (b *Builder) dependencyKey(ctx context.Context, prepared *prepared) (string, error) {
+	p := prepared.program
 	inputs := append([]string{b.Fingerprint()}, b.Toolchain.Network...)
 	for _, name := range requirements {
 		data, err := os.ReadFile(filepath.Join(p.Dir, name))
@@ -82,6 +85,9 @@ func (b *Builder) dependencyKey(ctx context.Context, p *program.Program) (string
 		return "", err
 	}
 	inputs = append(inputs, p.Package())
+	for _, tests := range prepared.tests {
+		inputs = append(inputs, "tests "+tests.ImportPath+" "+strings.Join(slices.Compact(tests.Imports), " "))
+	}
 	return depcache.Key(b.Namespace, append(inputs, imports...)...), nil
 }
 

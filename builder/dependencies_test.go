@@ -2,7 +2,6 @@ package builder_test
 
 import (
 	"bytes"
-	"debug/elf"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,21 +35,6 @@ func requiring(t *testing.T, marker string) string {
 	return string(txtar.Format(&a))
 }
 
-// isDynamic reports whether this program is linked dynamically, unlike that of the image.
-func isDynamic(t *testing.T) bool {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := elf.Open(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	return slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
-}
-
 // imageBuild builds with the contents of the image, and with the modules of a proxy that a test can
 // empty.
 type imageBuild struct {
@@ -60,9 +44,7 @@ type imageBuild struct {
 
 func newImageBuild(t *testing.T) *imageBuild {
 	t.Helper()
-	if isDynamic(t) {
-		t.Skip("the sandbox does not let this test start itself as the build cache, because it needs libraries of the system: CGO_ENABLED=0 go test ./builder")
-	}
+	buildtest.RequireStatic(t)
 	served, err := buildtest.Modules()
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,11 @@ const (
 	BuildFailed      Reason = "BuildFailed"
 )
 
+// TestsFailed is the reason in reports about tests that failed in a pod. No build returns it: the
+// binary with the tests of a function, which a build with Builder.Tests compiles, writes such a
+// Report as JSON in at most 4096 bytes.
+const TestsFailed Reason = "TestsFailed"
+
 const (
 	// maxReport is the maximum size of a termination message in Kubernetes, in bytes.
 	maxReport = 4096
@@ -53,6 +58,10 @@ type Report struct {
 
 	// Omitted is the number of diagnostics or warnings that were left out.
 	Omitted int `json:"omitted,omitempty"`
+
+	// Output is the end of the output of tests that failed, in printable lines. It is only set in
+	// reports with the reason TestsFailed, and has at most 2048 bytes.
+	Output string `json:"output,omitempty"`
 
 	// Duration is the duration of the build, such as "412ms".
 	Duration string `json:"duration,omitempty"`

@@ -72,6 +72,11 @@ type Order struct {
 	// GOPROXY, GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A
 	// binary that was built with one environment is never served for an order with another.
 	Environment map[string]string `json:"environment,omitempty"`
+
+	// Tests requests the compiled tests of the source instead of the function: a binary that runs
+	// the tests of all its packages. The service itself never runs tests. Its key differs from that
+	// of the function. Releases before 0.2 ignore this field, so Client.Build verifies Event.Tests.
+	Tests bool `json:"tests,omitempty"`
 }
 
 // Validate returns an error that describes why an order is invalid.
@@ -122,6 +127,10 @@ type Event struct {
 	// Dropped means that the build was removed from the queue because too many builds are waiting.
 	// Client.Build returns ErrBusy for it.
 	Dropped bool `json:"dropped,omitempty"`
+
+	// Tests means that the binary contains the tests of the source, because the order set
+	// Order.Tests. It is set in all events of such an order.
+	Tests bool `json:"tests,omitempty"`
 
 	// Report is the outcome of the build, in the JSON format of the termination message of a build
 	// container.

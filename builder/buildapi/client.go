@@ -25,6 +25,10 @@ const maxSilence = 4 * Heartbeat
 // *StatusError, which contains the time to wait before a retry.
 var ErrBusy = errors.New("the build service is busy")
 
+// ErrNoTests means that the service did not compile tests although the order requested them,
+// because it is an earlier release. A retry fails until the service is upgraded.
+var ErrNoTests = errors.New("the build service cannot compile tests; upgrade it to the release of the operator")
+
 // StatusError is a response with a status other than 200.
 type StatusError struct {
 	// Code is the HTTP status code.
@@ -94,7 +98,8 @@ func (c *Client) At(url string) *Client {
 // called for each event, including that one, but not for a Dropped event: for that, Build returns
 // ErrBusy.
 //
-// A failed build is not an error. A *StatusError is a response of the service. All other errors
+// A failed build is not an error. A *StatusError is a response of the service. The error is
+// ErrNoTests if the order requests tests and the service does not support them. All other errors
 // mean that the service did not respond, or that it stopped during the build. The client may retry.
 // When ctx ends, the service cancels the build unless another client waits for it.
 func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event, error) {
@@ -120,7 +125,10 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 	if response.StatusCode != http.StatusOK {
 		return Event{}, statusError(response)
 	}
-	event, err := follow(&watchedReader{response.Body, quiet, c.MaxSilence}, notify)
+	event, err := follow(&watchedReader{response.Body, quiet, c.MaxSilence}, o.Tests, notify)
+	if errors.Is(err, ErrNoTests) {
+		return Event{}, err
+	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -131,8 +139,8 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 	return event, nil
 }
 
-// follow reads events up to the one that contains the report.
-func follow(body io.Reader, notify func(Event)) (Event, error) {
+// follow reads events up to the one that contains the report. With tests, all of them must say so.
+func follow(body io.Reader, tests bool, notify func(Event)) (Event, error) {
 	for decoder := json.NewDecoder(body); ; {
 		var event Event
 		switch err := decoder.Decode(&event); {
@@ -142,6 +150,8 @@ func follow(body io.Reader, notify func(Event)) (Event, error) {
 			return Event{}, err
 		case event.Dropped:
 			return Event{}, &StatusError{Code: http.StatusTooManyRequests, Message: "too many builds are waiting", RetryAfter: time.Second}
+		case tests && !event.Tests:
+			return Event{}, ErrNoTests
 		}
 		if notify != nil {
 			notify(event)

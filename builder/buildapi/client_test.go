@@ -170,3 +170,37 @@ func TestClientEndsWithItsContext(t *testing.T) {
 	}
 	<-gone
 }
+
+// TestClientTests orders tests from a service that supports them, and from one that ignores
+// Order.Tests and builds the function.
+func TestClientTests(t *testing.T) {
+	keys := newKeys(t, 1)
+	for name, c := range map[string]struct {
+		events []string
+		told   int
+		want   error
+	}{
+		"Supported": {[]string{`{"key":"K","tests":true}`, `{"key":"K","tests":true,"report":{}}`}, 2, nil},
+		"Ignored":   {[]string{`{"key":"K"}`, `{"key":"K","report":{}}`}, 0, buildapi.ErrNoTests},
+		"AtTheEnd":  {[]string{`{"key":"K","tests":true}`, `{"key":"K","report":{}}`}, 1, buildapi.ErrNoTests},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := serve(t, keys, func(w http.ResponseWriter, r *http.Request) {
+				var got buildapi.Order
+				if err := json.NewDecoder(r.Body).Decode(&got); err != nil || !got.Tests {
+					t.Errorf("the order: %+v, %v", got, err)
+				}
+				for _, line := range c.events {
+					_, _ = io.WriteString(w, line+"\n")
+				}
+			})
+			o := order
+			o.Tests = true
+			told := 0
+			last, err := buildapi.NewClient(url, keys).Build(t.Context(), o, func(buildapi.Event) { told++ })
+			if !errors.Is(err, c.want) || told != c.told || (err == nil) != last.Tests {
+				t.Errorf("Build: %+v, %v after %d events, want %v after %d", last, err, told, c.want, c.told)
+			}
+		})
+	}
+}

@@ -9,19 +9,23 @@ import (
 	"strings"
 )
 
-// directives are comments that would change what is compiled.
-var directives = []struct{ prefix, message string }{
-	{"//go:linkname", "//go:linkname is not allowed; remove it"},
-	{"//go:cgo_", "cgo directives are not allowed, because functions are built without cgo; remove this line"},
-}
+// A directive is a comment that would change what is compiled, and the message about it.
+type directive struct{ prefix, message string }
 
-// checkDirectives rejects directives to the toolchain and line directives.
-func (c *checker) checkDirectives(f *file) {
+// testDirectives are the directives that even tests must not contain. directives are those that no
+// other file may contain.
+var (
+	testDirectives = []directive{{"//go:cgo_", "cgo directives are not allowed, because functions are built without cgo; remove this line"}}
+	directives     = append([]directive{{"//go:linkname", "//go:linkname is not allowed; remove it"}}, testDirectives...)
+)
+
+// checkDirectives rejects line directives and the given directives to the toolchain.
+func (c *checker) checkDirectives(f *file, rejected []directive) {
 	for comment := range comments(f.syntax) {
 		if isLineDirective(comment.Text) {
 			c.report(f, comment.Pos(), "line directives are not allowed, because they change the positions of errors; remove this line")
 		}
-		for _, d := range directives {
+		for _, d := range rejected {
 			rest, ok := strings.CutPrefix(comment.Text, d.prefix)
 			if ok && (rest == "" || strings.ContainsAny(rest[:1], " \t") || strings.HasSuffix(d.prefix, "_")) {
 				c.report(f, comment.Pos(), d.message)

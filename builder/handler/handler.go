@@ -139,7 +139,7 @@ func (c *checker) checkFiles() {
 	for _, f := range c.files {
 		if f.built {
 			c.checkImports(f)
-			c.checkDirectives(f)
+			c.checkDirectives(f, directives)
 			c.checkEmbeds(f)
 		}
 	}

@@ -24,8 +24,8 @@ func (c *checker) checkNames() {
 	for _, f := range c.files {
 		if message := checkName(f); message != "" {
 			c.reportAt(f, 0, message)
-		} else if c.goDirs[f.dir] && !hidden(f.base) && slices.Contains(foreign, path.Ext(f.base)) {
-			c.reportAt(f, 0, fmt.Sprintf("cannot build %s: functions consist of Go files only; remove the file or move it out of the directory of the package", f.base))
+		} else {
+			c.checkForeign(f, c.goDirs)
 		}
 	}
 	if len(c.findings) == 0 {
@@ -38,6 +38,14 @@ func (c *checker) checkNames() {
 var foreign = []string{
 	".s", ".S", ".sx", ".c", ".cc", ".cpp", ".cxx", ".m", ".h", ".hh", ".hpp", ".hxx",
 	".f", ".F", ".for", ".f90", ".swig", ".swigcxx", ".syso",
+}
+
+// checkForeign rejects a file that the go command would compile or link with a package in one of
+// dirs.
+func (c *checker) checkForeign(f *file, dirs map[string]bool) {
+	if dirs[f.dir] && !hidden(f.base) && slices.Contains(foreign, path.Ext(f.base)) {
+		c.reportAt(f, 0, fmt.Sprintf("cannot build %s: functions consist of Go files only; remove the file or move it out of the directory of the package", f.base))
+	}
 }
 
 // checkName returns why the name of a file is invalid, or the empty string.

@@ -34,8 +34,8 @@ func NewServer(keys func(context.Context) (*buildapi.Keys, error), stored func(k
 		if order.Source != "" {
 			answer(w, r, order)
 		} else if report := stored(order.Key); report != nil {
-			Tell(w, buildapi.Event{Key: order.Key})
-			Tell(w, buildapi.Event{Key: order.Key, Report: report})
+			Tell(w, buildapi.Event{Key: order.Key, Tests: order.Tests})
+			Tell(w, buildapi.Event{Key: order.Key, Tests: order.Tests, Report: report})
 		} else {
 			http.Error(w, "no result for this key", http.StatusNotFound)
 		}

@@ -23,6 +23,9 @@ const buildExample = `  # write the program hello-world
   # build and serve it
   builder build --output-binary /tmp/server handler.go && SERVER_PORT=8080 /tmp/server
 
+  # compile the tests and run them as a cluster does
+  builder build --tests --output-binary /tmp/tests . && FUNCTION_TEST_TIMEOUT=30s /tmp/tests
+
   # build as the init container of a function does
   builder build --output-binary /function/server --report /dev/termination-log /source/handler.go`
 
@@ -38,10 +41,17 @@ command in PATH. Findings of go vet are printed as warnings. Another warning is
 printed if a process of the compiler used more memory than clusters allow by
 default.
 
-The exit code is 0 on success, 1 for errors in a source and 2 for other errors.
-With --report it is 0 on success, 10 for a compile error, 11 for a timeout, 12
-if memory ran out, 13 if the source is not a Function, 14 if the program is too
-large, and 20 for other errors.`,
+With --tests, the binary runs the tests of all packages. In its environment,
+FUNCTION_TEST_TIMEOUT limits the duration of all tests together (default 1m),
+and FUNCTION_TEST_REPORT names a file for a JSON report about failed tests. The
+exit code of the binary is 0 if all tests pass, 1 if tests fail or time out, and
+126 if they cannot be run.
+
+The exit code of builder build is 0 on success, 1 for errors in a source and 2
+for other errors. With --report it is 0 on success, 10 for a compile error, 11
+for a timeout, 12 if memory ran out, 13 if the source is not a Function or its
+tests are missing or invalid, 14 if the program is too large,
+and 20 for other errors.`,
 		Example:           buildExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
@@ -51,6 +61,7 @@ large, and 20 for other errors.`,
 	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file` or, if that is a directory or ends with /, into that directory (default: the name of the Function, with .bin appended if a directory has that name)")
 	cmd.Flags().StringVar(&b.report, "report", "", "write the result of the build to `file` as JSON")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m in an image with a build cache, otherwise 5m)")
+	cmd.Flags().BoolVar(&b.tests, "tests", false, "compile the _test.go files instead of the Function to a binary that runs all tests; see builder test to run them directly")
 	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")
 	return cmd
 }
@@ -60,7 +71,7 @@ type build struct {
 	environ        []string
 	binary, report string
 	timeout        time.Duration
-	trace          bool
+	tests, trace   bool
 }
 
 func (b *build) run(ctx context.Context, path string) error {
@@ -141,7 +152,7 @@ func (b *build) function(ctx context.Context, function *manifest.Function) outco
 	if note := tools.Unconfined(); note != "" {
 		b.notef("%s", note)
 	}
-	maker := &builder.Builder{Toolchain: tools, Timeout: b.timeout, Progress: b.err}
+	maker := &builder.Builder{Toolchain: tools, Timeout: b.timeout, Tests: b.tests, Progress: b.err}
 	if b.trace {
 		maker.Trace = b.err
 	}

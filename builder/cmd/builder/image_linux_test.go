@@ -238,3 +238,22 @@ func TestImageReportsErrors(t *testing.T) {
 		})
 	}
 }
+
+// TestImageCompilesTests compiles the tests of a function in the published image, and runs them.
+func TestImageCompilesTests(t *testing.T) {
+	i := newImage(t)
+	const src = "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n-- p_test.go --\npackage p\n\nimport \"testing\"\n\nfunc TestHandler(*testing.T) { Handler(nil, nil) }\n"
+	code, stderr := i.build(t, src, nil, "--tests", "-x")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if got, want := strings.Join(compiled(stderr), " "), "goless.io/function/handler main main"; got != want {
+		t.Errorf("compiled %s, want %s", got, want)
+	}
+	checkStatic(t, i.path("function/server"))
+	cmd := exec.CommandContext(t.Context(), i.path("function/server"))
+	cmd.Dir = "/"
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "ok   . ") {
+		t.Errorf("the tests: %v\n%s", err, out)
+	}
+}

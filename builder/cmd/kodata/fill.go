@@ -97,7 +97,8 @@ func install(ctx context.Context, dir, work, arch string) (root string, err erro
 	return root, own.CompileTools(ctx, arch, foreign, work)
 }
 
-// warm fills the cache by building a function that imports all packages, and returns its program.
+// warm fills the cache by building a function that imports all packages, and its test. It returns
+// the program.
 func warm(ctx context.Context, tools *toolchain.Toolchain, work string) (*program.Program, error) {
 	log.Print("compiling the standard library and the runtime, which takes a minute or two")
 	started := time.Now()
@@ -114,18 +115,38 @@ func warm(ctx context.Context, tools *toolchain.Toolchain, work string) (*progra
 	if err != nil {
 		return nil, fmt.Errorf("compiling everything: %w", err)
 	}
+	if _, err := buildTests(ctx, tools, everything, filepath.Join(work, "tests")); err != nil {
+		return nil, err
+	}
 	log.Printf("compiled %d packages, and what they need, in %s", len(packages), time.Since(started).Round(time.Second))
 	return everything, tools.FetchGraph(ctx, everything.Dir)
 }
 
-// write generates the program of a handler that imports packages.
+// buildTests compiles the tests of a program.
+func buildTests(ctx context.Context, tools *toolchain.Toolchain, p *program.Program, output string) (*compile.Result, error) {
+	packages, err := compile.TestPackages(tools, p)
+	if err != nil {
+		return nil, err
+	}
+	result, err := compile.BuildTests(ctx, tools, compile.Options{Program: p, Output: output, Timeout: time.Hour}, packages)
+	if err != nil {
+		return nil, fmt.Errorf("compiling tests: %w", err)
+	}
+	return result, nil
+}
+
+// write generates the program of a handler that imports packages. Its source has tests inside and
+// outside of its package.
 func write(dir string, packages []string) (*program.Program, error) {
 	var b strings.Builder
-	b.WriteString("package everything\n\nimport (\n\t\"net/http\"\n")
+	b.WriteString("-- handler.go --\npackage everything\n\nimport (\n\t\"net/http\"\n")
 	for _, path := range packages {
 		fmt.Fprintf(&b, "\t_ %q\n", path)
 	}
 	b.WriteString(")\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
+	for _, pkg := range []string{"everything", "everything_test"} {
+		fmt.Fprintf(&b, "-- %s_test.go --\npackage %[1]s\n\nimport \"testing\"\n\nfunc TestHandler(*testing.T) {}\n", pkg)
+	}
 	src, err := handler.Parse(handler.Filename, []byte(b.String()))
 	if err != nil {
 		return nil, err
@@ -138,7 +159,7 @@ func write(dir string, packages []string) (*program.Program, error) {
 
 // pruneToolchain removes the source files that the compiler does not read.
 func pruneToolchain(ctx context.Context, tools *toolchain.Toolchain, everything *program.Program, src string) error {
-	inputs, err := tools.Inputs(ctx, everything.Dir)
+	inputs, err := tools.Inputs(ctx, everything.Dir, everything.Package())
 	if err != nil {
 		return err
 	}
@@ -172,7 +193,7 @@ func writePlan(ctx context.Context, tools *toolchain.Toolchain, everything *prog
 }
 
 // verify builds the smallest function from only the contents of the directory, with the plan and
-// with the go command. Both binaries must be equal.
+// with the go command. Both binaries must be equal. It also compiles its tests.
 func verify(ctx context.Context, tools *toolchain.Toolchain) error {
 	work, err := os.MkdirTemp("", "goless-kodata-")
 	if err != nil {
@@ -183,10 +204,11 @@ func verify(ctx context.Context, tools *toolchain.Toolchain) error {
 	if err != nil {
 		return err
 	}
+	sealed := *tools
+	sealed.Network, sealed.Sealed = nil, true
 	var binaries [][]byte
 	for _, plan := range []string{tools.Plan, ""} {
-		sealed := *tools
-		sealed.Network, sealed.Sealed, sealed.Plan = nil, true, plan
+		sealed.Plan = plan
 		output := filepath.Join(work, "server")
 		result, err := compile.Build(ctx, &sealed, compile.Options{Program: smallest, Output: output, Timeout: time.Minute, Vet: true})
 		if err == nil {
@@ -205,5 +227,10 @@ func verify(ctx context.Context, tools *toolchain.Toolchain) error {
 	if !bytes.Equal(binaries[0], binaries[1]) {
 		return fmt.Errorf("the plan makes another binary than the go command: compare direct.go with what go build -x says for %s", toolchain.Pinned)
 	}
+	result, err := buildTests(ctx, &sealed, smallest, filepath.Join(work, "tests"))
+	if err != nil {
+		return fmt.Errorf("with it: %w", err)
+	}
+	log.Printf("its tests compile in %s with it", result.Duration.Round(time.Millisecond))
 	return nil
 }

@@ -27,7 +27,7 @@ import (
 )
 
 // layout must be changed whenever this command changes the contents of the directory.
-const layout = "7"
+const layout = "8"
 
 func main() {
 	compile.EnterSandbox()

@@ -90,6 +90,9 @@ func (s *Service) logBuild(ctx context.Context, key string, o buildapi.Order, re
 	}
 	s.metrics.built(reason, took, waited)
 	line := []any{"namespace", o.Namespace, "key", short(key), "reason", reason, "duration", rounded(took), "waited", rounded(waited)}
+	if o.Tests {
+		line = append(line, "tests", true)
+	}
 	level := slog.LevelInfo
 	if reason == string(builder.BuildFailed) {
 		level, line = slog.LevelWarn, append(line, "message", report.Message)
@@ -110,6 +113,7 @@ func (s *Service) builder(o buildapi.Order) *builder.Builder {
 		Toolchain: &toolchain,
 		Timeout:   timeout,
 		Memory:    memory,
+		Tests:     o.Tests,
 
 		Dependencies: s.dependencies,
 		Namespace:    o.Namespace,
@@ -147,24 +151,24 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 		if built.CacheError != nil {
 			s.config.Log.Warn("cannot keep dependencies for the next build", "key", short(key), "error", built.CacheError)
 		}
-		if err := s.storeResult(key, o.Namespace, report, binary); err != nil {
+		if err := s.storeResult(key, o, report, binary); err != nil {
 			return failed(err)
 		}
 	case report.IsFinal([]byte(o.Source)):
-		if err := s.storeResult(key, o.Namespace, report, ""); err != nil {
+		if err := s.storeResult(key, o, report, ""); err != nil {
 			s.config.Log.Warn("cannot store a failed build", "key", short(key), "error", err)
 		}
 	}
 	return report
 }
 
-// storeResult stores a result. If binary is not empty, it signs that file first.
-func (s *Service) storeResult(key, namespace string, report builder.Report, binary string) error {
+// storeResult stores the result of an order. If binary is not empty, it signs that file first.
+func (s *Service) storeResult(key string, o buildapi.Order, report builder.Report, binary string) error {
 	data, err := report.Marshal()
 	if err != nil {
 		return err
 	}
-	r := result{Namespace: namespace, Report: data}
+	r := result{Namespace: o.Namespace, Tests: o.Tests, Report: data}
 	if binary == "" {
 		return s.store.put(key, "", r)
 	}

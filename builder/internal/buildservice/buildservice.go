@@ -99,9 +99,12 @@ type Config struct {
 
 // Service is a replica of the build service.
 type Service struct {
-	config      Config
-	fingerprint string // everything besides the order that determines the bytes of a binary
-	store       *store
+	config Config
+	store  *store
+
+	// The fingerprints are everything besides the order that determines the bytes of a binary, and
+	// of a binary with tests.
+	fingerprint, testsFingerprint string
 
 	dependencies *depcache.Store // nil if no dependencies are kept
 
@@ -138,16 +141,18 @@ func New(c Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	arch := cmp.Or(c.Toolchain.Arch, runtime.GOARCH)
+	platform := " " + runtime.GOOS + "/" + cmp.Or(c.Toolchain.Arch, runtime.GOARCH)
 	s := &Service{
-		config:      c,
-		fingerprint: (&builder.Builder{Toolchain: c.Toolchain}).Fingerprint() + " " + runtime.GOOS + "/" + arch,
-		store:       store,
-		queue:       newQueue(c.Parallel),
-		orders:      buildapi.NewClient("", c.Keys),
-		accept:      acceptTimeout,
-		peers:       newPeerClient(c.Keys),
-		receiving:   make(chan struct{}, maxReceiving),
+		config:    c,
+		store:     store,
+		queue:     newQueue(c.Parallel),
+		orders:    buildapi.NewClient("", c.Keys),
+		accept:    acceptTimeout,
+		peers:     newPeerClient(c.Keys),
+		receiving: make(chan struct{}, maxReceiving),
+
+		fingerprint:      (&builder.Builder{Toolchain: c.Toolchain}).Fingerprint() + platform,
+		testsFingerprint: (&builder.Builder{Toolchain: c.Toolchain, Tests: true}).Fingerprint() + platform,
 	}
 	if c.Dependencies != "" {
 		if s.dependencies, err = depcache.Open(c.Dependencies, c.DependenciesSize); err != nil {
@@ -167,7 +172,11 @@ func New(c Config) (*Service, error) {
 //   - the namespace, so that no namespace learns what others build.
 func (s *Service) key(o buildapi.Order) string {
 	h := sha256.New()
-	parts := []string{"goless.io/build/v1", o.Namespace, s.fingerprint}
+	fingerprint := s.fingerprint
+	if o.Tests {
+		fingerprint = s.testsFingerprint
+	}
+	parts := []string{"goless.io/build/v1", o.Namespace, fingerprint}
 	for _, name := range slices.Sorted(maps.Keys(o.Environment)) {
 		parts = append(parts, fmt.Sprintf("%s=%q", name, o.Environment[name]))
 	}

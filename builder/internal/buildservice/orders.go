@@ -52,8 +52,8 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	defer beating.Wait()
 	defer cancel()
 	if known, ok := s.store.find(key); ok {
-		answer.notify(buildapi.Event{Key: key})
-		answer.notify(buildapi.Event{Key: key, Report: known.Report})
+		answer.notify(buildapi.Event{Key: key, Tests: known.Tests})
+		answer.notify(buildapi.Event{Key: key, Tests: known.Tests, Report: known.Report})
 		return
 	}
 	if o.Source == "" {
@@ -66,7 +66,7 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	switch err := s.buildHere(ctx, key, o, answer.notify); {
 	case err == nil:
 	case answer.begun && errors.Is(err, errFull):
-		answer.notify(buildapi.Event{Key: key, Dropped: true})
+		answer.notify(buildapi.Event{Key: key, Tests: o.Tests, Dropped: true})
 	case answer.begun: // a client without a report sends its order again
 	case errors.Is(err, errEnding):
 		retryLater(w, http.StatusServiceUnavailable, err.Error())
@@ -83,7 +83,7 @@ func (s *Service) buildHere(ctx context.Context, key string, o buildapi.Order, n
 		return err
 	}
 	defer s.builds.leave(id, started)
-	notify(buildapi.Event{Key: key})
+	notify(buildapi.Event{Key: key, Tests: o.Tests})
 	wait := time.NewTimer(turnTimeout)
 	defer wait.Stop()
 	begun := started.begun
@@ -92,15 +92,15 @@ func (s *Service) buildHere(ctx context.Context, key string, o buildapi.Order, n
 		case <-begun:
 			begun = nil
 			wait.Stop()
-			notify(buildapi.Event{Key: key, Begun: true})
+			notify(buildapi.Event{Key: key, Tests: o.Tests, Begun: true})
 		case <-wait.C:
-			notify(buildapi.Event{Key: key, Waiting: true})
+			notify(buildapi.Event{Key: key, Tests: o.Tests, Waiting: true})
 		case <-started.done:
 			if started.dropped {
 				return errFull
 			}
 			if started.report != nil {
-				notify(buildapi.Event{Key: key, Report: started.report})
+				notify(buildapi.Event{Key: key, Tests: o.Tests, Report: started.report})
 			}
 			return nil
 		case <-ctx.Done():

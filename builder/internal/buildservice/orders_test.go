@@ -71,6 +71,7 @@ func TestKey(t *testing.T) {
 	others := map[string]string{r.key(o): "the order itself"}
 	for name, change := range map[string]func(o *buildapi.Order){
 		"a source":                    func(o *buildapi.Order) { o.Source += "\n" },
+		"tests":                       func(o *buildapi.Order) { o.Tests = true },
 		"a namespace":                 func(o *buildapi.Order) { o.Namespace = "team-b" },
 		"a module proxy":              func(o *buildapi.Order) { o.Environment = map[string]string{"GOPROXY": "https://a.example"} },
 		"another module proxy":        func(o *buildapi.Order) { o.Environment = map[string]string{"GOPROXY": "off"} },

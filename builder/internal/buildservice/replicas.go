@@ -23,6 +23,7 @@ import (
 	"goless.io/builder/buildapi"
 	"goless.io/builder/internal/depcache"
 	"goless.io/builder/internal/sandbox"
+	"goless.io/builder/internal/testrunner"
 )
 
 // The replicas share the work by rendezvous hashing. Each pair of a key and a replica has a hash,
@@ -257,7 +258,7 @@ func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 
 // receive verifies the signature of a binary that another replica has built, and stores it.
 func (s *Service) receive(key string, r result, body io.Reader) error {
-	if r.Size < 0 || r.Size > sandbox.MaxFileSize {
+	if r.Size < 0 || r.Size > max(sandbox.MaxFileSize, testrunner.MaxSize) {
 		return fmt.Errorf("the binary has %d bytes, more than the limit of builds", r.Size)
 	}
 	release := s.store.reserve(r.Size)

@@ -32,6 +32,9 @@ type result struct {
 	// Namespace of the order.
 	Namespace string `json:"namespace"`
 
+	// Tests reports whether the binary contains the tests of the source.
+	Tests bool `json:"tests,omitempty"`
+
 	// Report is the report that the client received.
 	Report json.RawMessage `json:"report"`
 

@@ -4,11 +4,13 @@ package buildtest
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,6 +77,23 @@ func Machine(t *testing.T) *toolchain.Toolchain {
 		t.Fatal(err)
 	}
 	return tools
+}
+
+// RequireStatic skips the test if its program is linked dynamically, unlike the builder of the image.
+func RequireStatic(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := elf.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		t.Skip("the sandbox does not let this test start itself as the build cache, because it needs libraries of the system: CGO_ENABLED=0 go test ./builder/...")
+	}
 }
 
 // Image returns the directory with the files that the builder's image contains in addition to the

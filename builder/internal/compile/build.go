@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,9 +75,11 @@ type Options struct {
 	// subdirectory is toolchain.PackageCache(toolchain.KeptDependencies(Program)).
 	KeepPackages bool
 
+	tests      bool          // several go commands compile tests
 	vetTimeout time.Duration // 0 means the constant vetTimeout
 	space      int64         // disk space in bytes; 0 means sandbox.MaxDisk
 	files      int           // number of files on disk; 0 means sandbox.MaxDiskFiles
+	maxTests   int64         // size of the tests in bytes; 0 means testrunner.MaxSize
 }
 
 // A Result describes a successful build.
@@ -106,8 +109,36 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 	}
 	defer work.remove()
 
-	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("%w: stopped after %s", ErrTimeout, b.Timeout))
+	ctx, cancel := withTimeout(ctx, b)
 	defer cancel()
+	command, err := newCommand(t, b, work)
+	if err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	var spent cpuTime
+	r, v, err := compile(ctx, t, b, work, command, &spent)
+	took := time.Since(started)
+	if err != nil {
+		return nil, explain(ctx, t, b, r, err, &spent, "")
+	}
+	copied := sandbox.CopyResult(work.build, binaryName, b.Output, 0o755)
+	warnings, unvetted := v.wait()
+	if copied != nil {
+		return nil, fmt.Errorf("copying the binary: %w", copied)
+	}
+	kept := min(len(warnings), maxWarnings)
+	return &Result{Duration: took, PeakMemory: r.PeakMemory(), Warnings: warnings[:kept], Omitted: len(warnings) - kept, VetError: unvetted}, nil
+}
+
+// withTimeout returns a context that ends at the timeout of a build.
+func withTimeout(ctx context.Context, b Options) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("%w: stopped after %s", ErrTimeout, b.Timeout))
+}
+
+// newCommand returns a command of a build, without its arguments. It runs in the sandbox and writes
+// to work.build.
+func newCommand(t *toolchain.Toolchain, b Options, work workspace) (sandbox.Command, error) {
 	command := sandbox.Command{
 		Policy: sandbox.Policy{
 			Read:   []string{t.Root, t.Cache, t.Modules, b.Program.Dir},
@@ -119,29 +150,22 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 		Env:   t.Environ(work.build, t.ModuleCache(b.Program), !t.Sealed),
 		Quota: t.Quota(b.space, b.files, work.dir, b.Program.Dir),
 	}
-	if err := shareCaches(t, b, work, &command); err != nil {
-		return nil, err
-	}
-	started := time.Now()
-	var spent cpuTime
-	r, v, err := compile(ctx, t, b, work, command, &spent)
-	took := time.Since(started)
+	err := shareCaches(t, b, work, &command)
+	return command, err
+}
+
+// explain returns the error of Build for a command that failed with err. spent is the CPU time of
+// all commands of the build. testFile is a file of the tests that the command compiled, or empty.
+func explain(ctx context.Context, t *toolchain.Toolchain, b Options, r *sandbox.Result, err error, spent *cpuTime, testFile string) error {
 	switch {
 	case errors.Is(err, ErrTimeout) && spent.isBelow(b.Timeout/2):
-		return nil, fmt.Errorf("%w: stopped after %s, of which %s on a processor; retry at a less busy time, or raise the timeout", ErrBusy, b.Timeout, spent.sum.Round(time.Second))
-	case err == nil:
-		copied := sandbox.CopyResult(work.build, binaryName, b.Output, 0o755)
-		warnings, unvetted := v.wait()
-		if copied != nil {
-			return nil, fmt.Errorf("copying the binary: %w", copied)
-		}
-		kept := min(len(warnings), maxWarnings)
-		return &Result{Duration: took, PeakMemory: r.PeakMemory(), Warnings: warnings[:kept], Omitted: len(warnings) - kept, VetError: unvetted}, nil
+		return fmt.Errorf("%w: stopped after %s, of which %s on a processor; retry at a less busy time, or raise the timeout", ErrBusy, b.Timeout, spent.sum.Round(time.Second))
 	case r == nil || ctx.Err() != nil:
-		return nil, err
-	default:
-		return nil, diagnose.Explain(t, b.Program, r, err)
+		return err
+	case testFile != "":
+		return diagnose.ExplainTests(t, b.Program, r, err, testFile)
 	}
+	return diagnose.Explain(t, b.Program, r, err)
 }
 
 // compile calls the compiler and the linker directly if possible. If that is not possible or fails,
@@ -158,14 +182,8 @@ func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work worksp
 			return r, nil, err
 		}
 	}
-	c.Args = goBuildArgs(t, b, work)
-	r, err := sandbox.Run(ctx, c)
-	spent.add(r)
-	if b.Trace != nil && r != nil {
-		if err := diagnose.Trace(b.Trace, r); err != nil {
-			return nil, nil, fmt.Errorf("writing the commands: %w", err)
-		}
-	}
+	c.Args = goArgs(t, b, buildCommand, work.binary(), ".")
+	r, err := runGo(ctx, b, c, spent)
 	if err != nil || !b.Vet {
 		return r, nil, err
 	}
@@ -176,17 +194,36 @@ func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work worksp
 	return r, startVet(ctx, t, b, work, link.packages), nil
 }
 
-func goBuildArgs(t *toolchain.Toolchain, b Options, work workspace) []string {
+// runGo runs a go command, adds its CPU time to spent, and traces the commands that it executes.
+func runGo(ctx context.Context, b Options, c sandbox.Command, spent *cpuTime) (*sandbox.Result, error) {
+	r, err := sandbox.Run(ctx, c)
+	spent.add(r)
+	if b.Trace != nil && r != nil {
+		if err := diagnose.Trace(b.Trace, r); err != nil {
+			return nil, fmt.Errorf("writing the commands: %w", err)
+		}
+	}
+	return r, err
+}
+
+// The commands of the go command that compile.
+var (
+	buildCommand = []string{"build"}
+	testCommand  = []string{"test", "-c", "-vet=off"}
+)
+
+// goArgs returns the command line of a go command that compiles a package and writes output.
+func goArgs(t *toolchain.Toolchain, b Options, command []string, output, pkg string) []string {
 	// With -work the go command does not remove its files, which the sandbox forbids, and vet can
 	// read the compiled packages.
-	args := append([]string{t.Command(), "build", "-json", "-work", "-o", work.binary()}, flags...)
+	args := slices.Concat([]string{t.Command()}, command, []string{"-json", "-work", "-o", output}, flags)
 	// With -e the compiler reports all errors and not only the first ten. The flag applies only to
 	// the author's packages, so no other package has to be recompiled.
 	args = append(args, "-gcflags="+b.Program.Path+"/...=-e "+noDebug)
 	if b.Trace != nil {
 		args = append(args, "-x")
 	}
-	return append(args, ".")
+	return append(args, pkg)
 }
 
 // A cpuTime is the CPU time of commands.

@@ -13,7 +13,9 @@ import (
 // shareCaches lets the go command use the packages that an earlier build compiled, and keep what it
 // compiles for later builds. Without it, the command has only the read-only cache of the image.
 func shareCaches(t *toolchain.Toolchain, b Options, work workspace, c *sandbox.Command) error {
-	if !b.KeepPackages && t.Dependencies == "" {
+	// Several go commands would otherwise compile the same modules.
+	several := b.tests && t.Sealed && b.Program.Source.GoMod != nil
+	if !b.KeepPackages && t.Dependencies == "" && !several {
 		return nil
 	}
 	own := filepath.Join(work.dir, "packages")

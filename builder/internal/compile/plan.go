@@ -34,13 +34,13 @@ type Plan struct {
 	Modules        string `json:"modules"`
 	TracingModules string `json:"tracingModules"`
 
-	// Packages are the files of all compiled packages that a function can import, and of their
-	// dependencies, by import path. They are relative to GOCACHE.
+	// Packages are the files of all compiled packages that a function can import, of those that its
+	// tests need, and of their dependencies, by import path. They are relative to GOCACHE.
 	Packages map[string]string `json:"packages"`
 }
 
 // MakePlan runs the go command to find out how it builds p, which should import every package that
-// a function can import.
+// a function can import, and have a test.
 func MakePlan(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (*Plan, error) {
 	out, err := t.List(ctx, p.Dir, "-json=DefaultGODEBUG,Module", ".")
 	if err != nil {
@@ -54,7 +54,7 @@ func MakePlan(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (
 		return nil, fmt.Errorf("reading the output of go list: %w", err)
 	}
 	plan := &Plan{Language: version.Lang("go" + main.Module.GoVersion), GODEBUG: main.DefaultGODEBUG}
-	link, err := linkByGo(ctx, t, p)
+	link, err := linkByGo(ctx, t, p, buildCommand, ".")
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +63,24 @@ func MakePlan(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (
 		return nil, err
 	}
 	plan.Packages = map[string]string{}
-	for path, file := range link.packages {
-		// Files outside the cache belong to the program.
-		if name, err := filepath.Rel(t.Cache, file); err == nil && filepath.IsLocal(name) && path != "main" && !strings.HasPrefix(path+"/", program.Module+"/") {
-			plan.Packages[path] = name
+	plan.addPackages(t, link)
+	if tests, err := TestPackages(t, p); err == nil {
+		link, err := linkByGo(ctx, t, p, testCommand, tests[0].ImportPath)
+		if err != nil {
+			return nil, err
 		}
+		plan.addPackages(t, link)
 	}
 	return plan, nil
+}
+
+// addPackages adds the linked packages that are in the cache. All others belong to the program.
+func (p *Plan) addPackages(t *toolchain.Toolchain, link *linkConfig) {
+	for path, file := range link.packages {
+		if name, err := filepath.Rel(t.Cache, file); err == nil && filepath.IsLocal(name) && path != "main" && !strings.HasPrefix(path+"/", program.Module+"/") {
+			p.Packages[path] = name
+		}
+	}
 }
 
 // modulesOfPlain returns the module information of a program whose function imports only the
@@ -88,15 +99,15 @@ func modulesOfPlain(ctx context.Context, t *toolchain.Toolchain) (string, error)
 	if err != nil {
 		return "", err
 	}
-	link, err := linkByGo(ctx, t, p)
+	link, err := linkByGo(ctx, t, p, buildCommand, ".")
 	if err != nil {
 		return "", err
 	}
 	return link.modules, nil
 }
 
-// linkByGo builds p with the go command and returns the configuration of the linker.
-func linkByGo(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (*linkConfig, error) {
+// linkByGo builds a package of p with the go command and returns the configuration of the linker.
+func linkByGo(ctx context.Context, t *toolchain.Toolchain, p *program.Program, command []string, pkg string) (*linkConfig, error) {
 	work, err := newWorkspace()
 	if err != nil {
 		return nil, err
@@ -106,7 +117,7 @@ func linkByGo(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (
 		Policy: sandbox.Policy{Open: true},
 		Dir:    p.Dir,
 		Env:    t.Environ(work.build, t.Modules, false),
-		Args:   goBuildArgs(t, Options{Program: p, Vet: true}, work),
+		Args:   goArgs(t, Options{Program: p}, command, work.binary(), pkg),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("linking everything: %w: %w", err, diagnose.Explain(t, p, r, err))

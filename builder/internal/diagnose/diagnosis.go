@@ -22,6 +22,7 @@ type diagnosis struct {
 	overrides   []program.Override
 	packages    *packageReader
 	tools       *toolchain.Toolchain
+	testFile    string // of the package whose tests are compiled; empty for a function
 	diagnostics []handler.Diagnostic
 	dependency  []handler.Diagnostic // about packages that the author requires
 	overridden  bool                 // dependency is about overrides
@@ -36,7 +37,7 @@ var placed = regexp.MustCompile(`^\s*(?:asm: )?([^:]+):(\d+)(?::(\d+))?: (.*)$`)
 // lines with a position in the author's files, lines about an imported package that cannot be
 // loaded, and compiler crashes.
 func (d *diagnosis) read(importPath string, lines []string) (others []string) {
-	importPath, _, _ = strings.Cut(importPath, " ") // a test's name follows
+	importPath = d.testedPackage(importPath)
 	if d.readOverridden(importPath, lines) {
 		return lines
 	}
@@ -46,7 +47,7 @@ func (d *diagnosis) read(importPath string, lines []string) (others []string) {
 		switch {
 		case continues:
 			d.extend(line)
-		case d.place(line), d.placeDependency(line):
+		case d.place(line), d.placeTest(line), d.placeDependency(line):
 		default:
 			others = append(others, line)
 		}
@@ -139,7 +140,8 @@ func (d *diagnosis) readLinker(lines []string) {
 }
 
 // importer returns the position that a diagnostic about a failing dependency refers to: the line
-// that requires it, otherwise the import of it, otherwise the start of the first file.
+// that requires it, otherwise the import of it, otherwise the start of the first file or, if tests are
+// compiled, of their first file.
 func (d *diagnosis) importer(importPath string) handler.Import {
 	if m, ok := d.program.Required(importPath); ok {
 		return d.program.Requirement(m.Path)
@@ -148,7 +150,7 @@ func (d *diagnosis) importer(importPath string) handler.Import {
 	if i := slices.IndexFunc(imports, func(i handler.Import) bool { return i.Path == importPath }); i >= 0 {
 		return imports[i]
 	}
-	return handler.Import{File: d.rootFile(), Line: 1, Column: 1}
+	return handler.Import{File: cmp.Or(d.testFile, d.rootFile()), Line: 1, Column: 1}
 }
 
 func (d *diagnosis) isAuthors(importPath string) bool {

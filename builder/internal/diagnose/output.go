@@ -33,10 +33,16 @@ import (
 //     causes,
 //   - any other error for a failure of the machine, which may be temporary.
 func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err error) error {
+	return explain(t, p, r, err, "")
+}
+
+// explain is Explain for a build of p or, unless testFile is empty, of the tests of a package that
+// contains this test file.
+func explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err error, testFile string) error {
 	if IsLimit(err) || r.State == nil {
 		return err
 	}
-	author := diagnosis{program: p, tools: t, overrides: p.Overrides(), packages: newPackageReader(t, p)}
+	author := diagnosis{program: p, tools: t, overrides: p.Overrides(), packages: newPackageReader(t, p), testFile: testFile}
 	var rest []string
 	for _, unit := range units(&r.Stdout) {
 		rest = append(rest, author.read(unit.importPath, Lines(t, p, unit.text))...)
@@ -238,9 +244,9 @@ func IsLimit(err error) bool {
 // maxDiagnostics is the maximum number of diagnostics of an error.
 const maxDiagnostics = 100
 
-// NewError returns a *handler.Error about a program that does not compile. It contains the first
-// hundred diagnostics, sorted by position, without duplicates.
-func NewError(all []handler.Diagnostic) error { return newError(sorted(all)) }
+// NewError returns the error about a program that does not compile. It contains the first hundred
+// diagnostics, sorted by position, without duplicates.
+func NewError(all []handler.Diagnostic) *handler.Error { return newError(sorted(all)) }
 
 // newError returns a *handler.Error with the first hundred diagnostics.
 func newError(all []handler.Diagnostic) *handler.Error {

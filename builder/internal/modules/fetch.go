@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,10 @@ import (
 type FetchOptions struct {
 	// Program is the program that needs the modules.
 	Program *program.Program
+
+	// Tests are the import paths of the author's packages whose tests are compiled instead of the
+	// program. Default: nil, which fetches the modules that the program needs.
+	Tests []string
 
 	// Timeout is the maximum duration. Default: 0 (no limit).
 	Timeout time.Duration
@@ -89,10 +94,10 @@ func Fetch(ctx context.Context, t *toolchain.Toolchain, f FetchOptions) error {
 func resolve(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work string) error {
 	complete := map[diagnose.Remedy][]string{
 		diagnose.CompleteGraph:    {"list", "-mod=mod", "-m", "all"},
-		diagnose.CompletePackages: {"list", "-mod=mod", "-deps", "."},
+		diagnose.CompletePackages: append([]string{"list", "-mod=mod", "-deps"}, f.packages()...),
 	}
 	for tried := diagnose.NoRemedy; ; {
-		faults, err := load(ctx, t, f, work, listPackages...)
+		faults, err := load(ctx, t, f, work, f.listPackages()...)
 		if err != nil {
 			return err
 		}
@@ -111,9 +116,19 @@ func resolve(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work s
 	}
 }
 
-// listPackages are the arguments of a go command that lists all packages of a program and fetches
-// their modules.
-var listPackages = []string{"list", "-mod=readonly", "-deps", "-e", "-json=ImportPath,Error,Standard,Root,Dir,SFiles,SysoFiles", "."}
+// listPackages returns the arguments of a go command that lists all packages of a program, or of its
+// tests, and fetches their modules.
+func (f *FetchOptions) listPackages() []string {
+	return append([]string{"list", "-mod=readonly", "-deps", "-e", "-json=ImportPath,Error,Standard,Root,Dir,SFiles,SysoFiles"}, f.packages()...)
+}
+
+// packages returns the arguments of go list that select the packages to build.
+func (f *FetchOptions) packages() []string {
+	if len(f.Tests) > 0 {
+		return append([]string{"-test"}, f.Tests...)
+	}
+	return []string{"."}
+}
 
 // remedyFor returns the remedy for a program with these faults. It returns NoRemedy if one of them
 // has no remedy.
@@ -142,6 +157,9 @@ func load(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work stri
 		Args:   append([]string{t.Command()}, args...),
 
 		Quota: t.Quota(f.space, f.files, work, f.Program.Dir),
+	}
+	if len(f.Tests) > 0 { // go list caches the main packages of tests, and the cache of t is read-only
+		c.Env = append(c.Env, "GOCACHE="+filepath.Join(work, "cache"))
 	}
 	var list, said bytes.Buffer
 	limited := &sandbox.LimitedWriter{W: &list, N: maxList}

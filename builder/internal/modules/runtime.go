@@ -22,7 +22,7 @@ func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, w
 		return nil
 	}
 	f.note("fetching the modules of the runtime, which are not on this machine yet")
-	faults, err := load(ctx, t, f, work, listPackages...)
+	faults, err := load(ctx, t, f, work, f.listPackages()...)
 	if err != nil {
 		return err
 	}

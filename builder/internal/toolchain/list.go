@@ -51,9 +51,10 @@ func (t *Toolchain) Importable(ctx context.Context) ([]string, error) {
 }
 
 // Inputs returns the absolute paths of all files that the compiler reads to build the program in
-// dir without a cache.
-func (t *Toolchain) Inputs(ctx context.Context, dir string) ([]string, error) {
-	out, err := t.List(ctx, dir, "-deps", "-json=Dir,GoFiles,SFiles,HFiles,SysoFiles,EmbedFiles", ".")
+// dir, and the tests of the packages with these import paths, without a cache.
+func (t *Toolchain) Inputs(ctx context.Context, dir string, tested ...string) ([]string, error) {
+	args := []string{"-deps", "-test", "-json=Dir,GoFiles,SFiles,HFiles,SysoFiles,EmbedFiles", "."}
+	out, err := t.List(ctx, dir, append(args, tested...)...)
 	if err != nil {
 		return nil, err
 	}

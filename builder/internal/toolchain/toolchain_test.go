@@ -152,17 +152,19 @@ func TestInputsAndImportable(t *testing.T) {
 		t.Errorf("Importable = %q", importable)
 	}
 	dir := t.TempDir()
-	for name, data := range map[string]string{"go.mod": "module m\n", "main.go": "package main\n\nimport _ \"embed\"\n\n//go:embed go.mod\nvar s string\n\nfunc main() {}\n", "x_plan9.go": "package main\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+	for name, data := range map[string]string{"go.mod": "module m\n", "main.go": "package main\n\nimport _ \"embed\"\n\n//go:embed go.mod\nvar s string\n\nfunc main() {}\n", "x_plan9.go": "package main\n", "p/p_test.go": "package p\n\nimport _ \"testing\"\n"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(data), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	inputs, err := toolchain.Inputs(t.Context(), dir)
+	inputs, err := toolchain.Inputs(t.Context(), dir, "m/p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"main.go": true, "go.mod": true, "x_plan9.go": false} {
-		if got := slices.Contains(inputs, filepath.Join(dir, name)); got != want {
+	for name, want := range map[string]bool{"main.go": true, "go.mod": true, "x_plan9.go": false, "p/p_test.go": true, filepath.Join("src", "testing", "internal", "testdeps", "deps.go"): true} {
+		got := slices.Contains(inputs, filepath.Join(dir, name)) || slices.Contains(inputs, filepath.Join(toolchain.Root, name))
+		if got != want {
 			t.Errorf("%s is an input: %t, want %t", name, got, want)
 		}
 	}
