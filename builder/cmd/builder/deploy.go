@@ -221,12 +221,15 @@ func (w *waiter) failed(function *kubectl.Function) {
 		code = exitSource
 		w.add(w.function, format.Error, build.Diagnostics)
 		w.omitted += build.Omitted
-		if len(build.Diagnostics) > 0 {
+		if len(build.Diagnostics) > 0 && ready.Reason != kubectl.TestsFailed {
 			why = ready.Reason // the message contains only the diagnostics
 		}
 	}
 	w.raiseExitCode(code)
 	w.tell(w.function.Mentions(why))
+	if ready.Reason == kubectl.TestsFailed && build.Output != "" {
+		w.notef("%s: the output of the tests ends with:\n%s", w.applied.Metadata.Name, w.function.Mentions(build.Output))
+	}
 	if function.Is(kubectl.Available) {
 		w.notef("%s: the previous version continues to serve", w.applied.Metadata.Name)
 	}

@@ -41,6 +41,7 @@ type Status struct {
 		Diagnostics []handler.Diagnostic `json:"diagnostics"`
 		Warnings    []handler.Diagnostic `json:"warnings"`
 		Omitted     int                  `json:"omitted"`
+		Output      string               `json:"output"`
 	} `json:"build"`
 }
 
@@ -58,8 +59,9 @@ const (
 	Available = "Available"
 	Stalled   = "Stalled"
 
-	Serving = "Serving"
-	Asleep  = "Asleep"
+	Serving     = "Serving"
+	Asleep      = "Asleep"
+	TestsFailed = "TestsFailed"
 )
 
 // String returns the reason and the message.
@@ -199,7 +201,7 @@ func (k *Client) leadsToLivingPods(ctx context.Context, f *Function, of []string
 // environment.
 func (c Condition) IsFunctionError() bool {
 	switch c.Reason {
-	case "InvalidSource", "InvalidSpec", "CompileFailed", "BuildTimeout", "BuildOutOfMemory", "CrashLooping":
+	case "InvalidSource", "InvalidSpec", "CompileFailed", TestsFailed, "BuildTimeout", "BuildOutOfMemory", "CrashLooping":
 		return true
 	}
 	return false

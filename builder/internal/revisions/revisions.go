@@ -25,6 +25,9 @@ import (
 // has the same list.
 var notVersioned = []string{"service", "appProtocol", "replicas", "scaling", "rollout", "revisionHistoryLimit", "progressDeadlineSeconds"}
 
+// notVersionedOfBuild are the fields of spec.build of which the same is true.
+var notVersionedOfBuild = []string{"test", "testEnv"}
+
 // sourceField is the field of a spec with the source.
 const sourceField = "function"
 
@@ -237,15 +240,13 @@ func (h *History) Latest() *Revision {
 		return current
 	}
 	latest := &Revision{
-		Spec:        maps.Clone(h.object.Spec),
+		Spec:        versioned(h.object.Spec),
 		Labels:      withNames(h.object.Metadata.Labels, h.labels),
 		Annotations: withNames(h.object.Metadata.Annotations, h.annotations),
 		SHA256:      hashOf(source),
 		Source:      source,
 	}
-	for _, name := range append(notVersioned, sourceField) {
-		delete(latest.Spec, name)
-	}
+	delete(latest.Spec, sourceField)
 	return latest
 }
 
@@ -370,7 +371,7 @@ func (h *History) Rollback(r *Revision) ([]byte, error) {
 		return nil, fmt.Errorf("the spec of %s is unknown: it is from before the operator recorded specs; apply its source, which ConfigMap %s contains", r, r.ConfigMap)
 	}
 	latest := h.Latest()
-	want, has := maps.Clone(r.Spec), withoutFields(h.object.Spec, notVersioned)
+	want, has := h.withTests(r.Spec), withoutFields(h.object.Spec, notVersioned)
 	want[sourceField] = r.Source
 	patch := slices.Concat(
 		changes("/spec", has, want),
@@ -384,6 +385,39 @@ func (h *History) Rollback(r *Revision) ([]byte, error) {
 		{"test", "/metadata/uid", h.object.Metadata.UID}, {"test", "/metadata/generation", h.Generation()},
 	}, patch...))
 	return escaped(text), err
+}
+
+// withTests returns the spec of a revision with the fields of spec.build that the Function keeps.
+func (h *History) withTests(spec map[string]any) map[string]any {
+	current, _ := h.object.Spec["build"].(map[string]any)
+	recorded, _ := spec["build"].(map[string]any)
+	build := withoutFields(recorded, notVersionedOfBuild)
+	for _, name := range notVersionedOfBuild {
+		if value, ok := current[name]; ok {
+			if build == nil {
+				build = map[string]any{}
+			}
+			build[name] = value
+		}
+	}
+	spec = maps.Clone(spec)
+	if build != nil {
+		spec["build"] = build
+	}
+	return spec
+}
+
+// versioned returns the fields of a spec that belong to revisions, and the source.
+func versioned(spec map[string]any) map[string]any {
+	spec = withoutFields(spec, notVersioned)
+	if build, ok := spec["build"].(map[string]any); ok {
+		if build = withoutFields(build, notVersionedOfBuild); len(build) == 0 {
+			delete(spec, "build")
+		} else {
+			spec["build"] = build
+		}
+	}
+	return spec
 }
 
 func withoutFields(spec map[string]any, names []string) map[string]any {

@@ -15,7 +15,7 @@ import (
 const (
 	oldSource, newSource = "package old // \u0085é\U0001f600", "package new"
 
-	currentSpec = `{"function":"package new","serverPort":8080,"replicas":7,"env":[{"name":"A","value":"1"}],"timeout":"5s"}`
+	currentSpec = `{"function":"package new","serverPort":8080,"replicas":7,"env":[{"name":"A","value":"1"}],"timeout":"5s","build":{"test":true}}`
 )
 
 // functionJSON returns the JSON of a Function with the managed fields of some managers. current is
@@ -43,7 +43,7 @@ func parse(t *testing.T, function []byte) *revisions.History {
 	t.Helper()
 	sum := func(source string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(source))) }
 	records := []string{
-		recordJSON("hello-a", 1, "u", `{"spec":{"serverPort":8080,"concurrency":9007199254740993},"labels":{"pod.goless.io/team":"blue"},"source":"hello-1","sha256":"`+sum(oldSource)+`"}`),
+		recordJSON("hello-a", 1, "u", `{"spec":{"serverPort":8080,"concurrency":9007199254740993,"build":{"timeout":"9s"}},"labels":{"pod.goless.io/team":"blue"},"source":"hello-1","sha256":"`+sum(oldSource)+`"}`),
 		recordJSON("hello-b", 3, "u", `{"spec":{"serverPort":8080,"env":[{"name":"A","value":"1"}],"timeout":"5s"},
 			"labels":{"pod.goless.io/team":"red"},"annotations":{"pod.goless.io/new":"1"},"source":"hello-2","sha256":"`+sum(newSource)+`"}`),
 		recordJSON("hello-c", 2, "u", `{"source":"hello-1","sha256":"`+sum(oldSource)+`"}`),
@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 	if diff := cmp.Diff([]string{"argocd-controller", "kustomize-controller"}, history.Managers); diff != "" {
 		t.Errorf("managers (-want +got):\n%s", diff)
 	}
-	if got := revisions.Changes(find(t, history, "1"), find(t, history, "3")); strings.Join(got, " ") != "source concurrency env timeout labels annotations" {
+	if got := revisions.Changes(find(t, history, "1"), find(t, history, "3")); strings.Join(got, " ") != "source build concurrency env timeout labels annotations" {
 		t.Errorf("changes: %q", got)
 	}
 }
@@ -174,6 +174,7 @@ func TestRollback(t *testing.T) {
 	want := []string{
 		"test /metadata/uid u",
 		"test /metadata/generation 5",
+		"add /spec/build map[test:true timeout:9s]",
 		"add /spec/concurrency 9007199254740993",
 		"add /spec/function " + oldSource,
 		"remove /spec/env <nil>",

@@ -240,4 +240,24 @@ type BuildSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$')",message="timeout must be a time such as 30s or 1m30s"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="timeout must be from 1s to 1h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// test makes the tests of the source, its _test.go files, a condition of each rollout. The build
+	// service compiles them, and a Job in the namespace of the Function runs them with the
+	// resources and the timeout of the build. If a test fails, nothing is rolled out, and the status
+	// contains the failures. A version that was rolled out before is not tested again. The strategy
+	// must be Shared. Default: false.
+	// +optional
+	Test bool `json:"test,omitempty"`
+
+	// testEnv is the list of environment variables of the tests. They also have those of env and
+	// envFrom, except values from Secrets, unless testEnv contains a variable of that name. A change
+	// of testEnv, or of a value that it refers to, concerns only later tests. Maximum: 256.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	TestEnv []EnvVar `json:"testEnv,omitempty"`
 }
+
+// Tests reports whether the tests of the source run before a rollout.
+func (f *Function) Tests() bool { return f.Spec.Build != nil && f.Spec.Build.Test }

@@ -52,6 +52,12 @@ const (
 	ReasonBuildOutOfMemory = "BuildOutOfMemory"
 	ReasonBuildFailed      = "BuildFailed"
 
+	// ReasonTesting is the reason of Built while the tests of a source that compiles are running, and
+	// ReasonTestsFailed if they failed, see spec.build.test.
+
+	ReasonTesting     = "Testing"
+	ReasonTestsFailed = "TestsFailed"
+
 	// Reasons of Available. Serving and Stopped are also reasons of Ready.
 
 	ReasonServing        = "Serving"
@@ -164,10 +170,10 @@ type FunctionStatus struct {
 	//   - True: Serving, Asleep, Stopped. Ready stays True while the number of replicas changes; in
 	//     that time, Reconciling is True with reason Scaling, unless the function falls asleep or
 	//     wakes.
-	//   - False, in progress or retried: Building, RollingOut, Verifying, NoActivator, WakeFailed,
-	//     ApplyFailed, BuildFailed.
+	//   - False, in progress or retried: Building, Testing, RollingOut, Verifying, NoActivator,
+	//     WakeFailed, ApplyFailed, BuildFailed.
 	//   - False, and Stalled is True with a message about what to change: InvalidSource,
-	//     InvalidSpec, CompileFailed, BuildTimeout, BuildOutOfMemory, CrashLooping,
+	//     InvalidSpec, CompileFailed, TestsFailed, BuildTimeout, BuildOutOfMemory, CrashLooping,
 	//     ProgressDeadlineExceeded, RolledBack, NotOwned, ServiceConflict.
 	//
 	// Degraded means that the function serves but an optional part is missing. Its reasons are
@@ -306,7 +312,8 @@ type BuildStatus struct {
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// diagnostics are the errors in the source, with their positions in it.
+	// diagnostics are the errors in the source, or the failures of its tests, with their positions in
+	// it.
 	// +optional
 	// +listType=atomic
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
@@ -321,6 +328,10 @@ type BuildStatus struct {
 	// omitted is the number of diagnostics and warnings that are not listed.
 	// +optional
 	Omitted int32 `json:"omitted,omitempty"`
+
+	// output is the end of the output of the tests that failed, at most 2048 bytes.
+	// +optional
+	Output string `json:"output,omitempty"`
 
 	// duration is the duration of the build, such as 412ms.
 	// +optional

@@ -15,6 +15,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -62,8 +64,8 @@ func New(config *rest.Config, s settings.Settings, namespace string) (*Checker, 
 	return &Checker{client: c, settings: s, namespace: namespace, Timeout: 20 * time.Second, Interval: time.Minute}, nil
 }
 
-// Check returns an error if the API server lets the account create a Deployment that the policy
-// must reject, or if the policy rejects the Deployment that the operator would create with its
+// Check returns an error if the API server lets the account create a Deployment or a Job that the
+// policy must reject, or if the policy rejects the Deployment that the operator would create with its
 // settings (see Sample). It returns false if the result is unknown: the API server does not
 // respond, or a webhook, another policy or RBAC rejects the request. It logs the reason.
 func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
@@ -115,6 +117,14 @@ func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
 		return fmt.Errorf("deploy/40-access-policy.yaml does not cover the operator's account %s: a Deployment without a Function is allowed in namespace %s;"+
 			" apply that file, whose policies cover accounts named goless-operator, or run the operator without --require-access-policy", account(ctx, c.client), c.namespace), nil
 	case !strings.Contains(err.Error(), policy):
+		return nil, err
+	}
+	job := &batchv1.Job{ObjectMeta: *foreign.ObjectMeta.DeepCopy(), Spec: batchv1.JobSpec{Template: *own.Spec.Template.DeepCopy()}}
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	switch err := c.client.Create(ctx, job, client.DryRunAll); {
+	case err == nil:
+		return fmt.Errorf("deploy/40-access-policy.yaml is that of an earlier release: a Job without a Function is allowed in namespace %s; apply that file", c.namespace), nil
+	case !strings.Contains(err.Error(), policy) && !apierrors.IsForbidden(err):
 		return nil, err
 	}
 	err = c.client.Create(ctx, own, client.DryRunAll)

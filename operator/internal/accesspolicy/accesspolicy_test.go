@@ -280,6 +280,32 @@ func TestWebhookUnavailable(t *testing.T) {
 	}
 }
 
+// The policy of a release before functions had tests does not restrict Jobs, and is reported.
+func TestFormerPolicy(t *testing.T) {
+	operatorClient(t)
+	former := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+	if err := cluster.Get(t.Context(), client.ObjectKey{Name: "goless-operator-deployments"}, former); err != nil {
+		t.Fatal(err)
+	}
+	change := func(ctx context.Context, edit func(*admissionregistrationv1.MatchResources)) {
+		before := client.MergeFrom(former.DeepCopy())
+		edit(former.Spec.MatchConstraints)
+		if err := cluster.Patch(ctx, former, before); err != nil {
+			t.Error(err)
+		}
+	}
+	rules := former.Spec.MatchConstraints.ResourceRules
+	change(t.Context(), func(m *admissionregistrationv1.MatchResources) { m.ResourceRules = rules[:1] })
+	t.Cleanup(func() {
+		change(context.Background(), func(m *admissionregistrationv1.MatchResources) { m.ResourceRules = rules })
+	})
+	namespace := apiservertest.NewNamespace(t, cluster)
+	eventually(t, "the former policy is reported", func() bool {
+		_, err := checker(t, as("goless-system:goless-operator"), installed, namespace, time.Millisecond).Check(t.Context())
+		return err != nil && strings.Contains(err.Error(), "a Job without a Function is allowed in namespace "+namespace)
+	})
+}
+
 // checkErrors checks that an account with another name, and settings that the access policy does
 // not allow, result in an error with instructions.
 func checkErrors(t *testing.T) {

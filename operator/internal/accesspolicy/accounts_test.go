@@ -120,7 +120,6 @@ func TestRBAC(t *testing.T) {
 		"a StatefulSet":                      create(&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}),
 		"a DaemonSet":                        create(&appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}),
 		"a ReplicationController":            create(&corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: template.Labels, Template: &template}}),
-		"a Job":                              create(&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template}}),
 		"a CronJob":                          create(&batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}}),
 		"a PodTemplate":                      create(&corev1.PodTemplate{ObjectMeta: meta, Template: template}),
 		"a ServiceAccount":                   create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}}),

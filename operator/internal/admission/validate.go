@@ -152,11 +152,12 @@ func (v *validator) checkSpec(ctx context.Context, fn *v1beta1.Function) (field.
 	if err != nil {
 		return nil, err
 	}
-	found := validation.Spec(fn, v.settings.Of(class))
+	settings := v.settings.Of(class)
+	found := validation.Spec(fn, settings)
 	if wrongClass != nil {
 		found.Spec = append(found.Spec, wrongClass)
 	}
-	return slices.Concat(found.Spec, found.LimitErrors), nil
+	return slices.Concat(found.Spec, validation.Tests(fn, settings), found.LimitErrors), nil
 }
 
 // added returns the errors that are not in before. The value of a field with an error may change,

@@ -7,9 +7,11 @@ import (
 	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
+	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
@@ -57,6 +59,7 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	}
 	outcome.add(p.DeploymentErr)
 	outcome.add(a.orders(ctx, fn, seen, p))
+	outcome.add(a.tests(ctx, fn, seen, p))
 	if stored := a.source(ctx, fn, seen, p.Source); desired.BinaryIn(p.Deployment) != nil {
 		outcome.addOptional(v1beta1.ReasonSourceNotStored, stored)
 	} else {
@@ -144,6 +147,20 @@ func service(fn *v1beta1.Function, named *corev1.Service, all []corev1.Service) 
 	return &all[0]
 }
 
+// tests creates the Job that runs the tests of a Function, after the NetworkPolicy of its pod.
+func (a *Applier) tests(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) error {
+	if p.TestPolicy != nil {
+		if _, err := ensure(ctx, a, fn, p.TestPolicy, seen.TestPolicy, networkingv1ac.ExtractNetworkPolicy); err != nil {
+			return err
+		}
+	}
+	if p.TestJob == nil {
+		return nil
+	}
+	_, err := ensure(ctx, a, fn, p.TestJob, &batchv1.Job{}, batchv1ac.ExtractJob)
+	return err
+}
+
 // orders sends the orders of a plan to the build service and cancels all others of the Function. If
 // the plan could not be made, its orders are unknown and none is canceled. An order does not keep
 // the source of its Function; it reads the source when it is sent again. The source is not read for
@@ -152,20 +169,29 @@ func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observ
 	key := client.ObjectKeyFromObject(fn)
 	var wanted []string
 	var errs []error
-	for _, ordered := range p.Orders {
-		sha256 := desired.Summary(ordered).SHA256
-		wanted = append(wanted, sha256)
-		if a.Orders.Has(key, sha256, desired.Order(ordered, seen.Settings)) {
-			continue
+	add := func(ordered *v1beta1.Function, tests bool, built string) {
+		name := desired.OrderName(ordered, tests)
+		wanted = append(wanted, name)
+		if a.Orders.Has(key, name, desired.Order(ordered, seen.Settings, tests)) {
+			return
 		}
+		if built == "" {
+			if err := a.Sources.Load(ctx, ordered); err != nil {
+				errs = append(errs, err)
+				return
+			}
+		}
+		a.Orders.Add(key, name, desired.Order(ordered, seen.Settings, tests), built, a.Sources.Loader(ordered))
+	}
+	for _, ordered := range p.Orders {
 		built := ""
 		if binary := desired.BinaryOf(seen.Applied(), ordered); binary != nil {
 			built = binary.Key
-		} else if err := a.Sources.Load(ctx, ordered); err != nil {
-			errs = append(errs, err)
-			continue
 		}
-		a.Orders.Add(key, sha256, desired.Order(ordered, seen.Settings), built, a.Sources.Loader(ordered))
+		add(ordered, false, built)
+	}
+	if p.TestOrder != nil {
+		add(p.TestOrder, true, "")
 	}
 	if p.DoubtOrders {
 		a.Orders.Doubt(key)

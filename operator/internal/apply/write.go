@@ -36,14 +36,15 @@ func (a *Applier) ownByApply(ctx context.Context, live client.Object) error {
 }
 
 // remove deletes the object with the UID that was read, and no other object of the same name. The
-// error is a conflict if a Deployment has changed since it was read: its pods may serve now.
+// error is a conflict if a Deployment has changed since it was read: its pods may serve now. The pods
+// of a Job are deleted too.
 func (a *Applier) remove(ctx context.Context, obj client.Object) error {
 	uid, version := obj.GetUID(), obj.GetResourceVersion()
 	conditions := client.Preconditions{UID: &uid}
 	if _, ok := obj.(*appsv1.Deployment); ok {
 		conditions.ResourceVersion = &version
 	}
-	err := a.Client.Delete(ctx, obj, conditions, client.DisableReadYourWritesConsistency)
+	err := a.Client.Delete(ctx, obj, conditions, client.PropagationPolicy(metav1.DeletePropagationBackground), client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing %T %q: %w", obj, obj.GetName(), err)
 	}

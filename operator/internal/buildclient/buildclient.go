@@ -84,23 +84,23 @@ func New(service *Service) *Orders {
 	return o
 }
 
-// Answers returns the answers to the orders of a Function, by the SHA-256 of the source.
+// Answers returns the answers to the orders of a Function, by desired.OrderName.
 func (o *Orders) Answers(fn types.NamespacedName) map[string]Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	answers := map[string]Answer{}
-	for sha256, known := range o.byFunction[fn] {
-		answers[sha256] = known.answer
+	for name, known := range o.byFunction[fn] {
+		answers[name] = known.answer
 	}
 	return answers
 }
 
-// Has reports whether there is an order for the source with this SHA-256 that is equal to wanted,
-// except for the source itself.
-func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted buildapi.Order) bool {
+// Has reports whether there is an order with this name (see desired.OrderName) that is equal to
+// wanted, except for the source.
+func (o *Orders) Has(fn types.NamespacedName, name string, wanted buildapi.Order) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	known := o.byFunction[fn][sha256]
+	known := o.byFunction[fn][name]
 	if known == nil {
 		return false
 	}
@@ -108,25 +108,25 @@ func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted buildapi.Ord
 	return reflect.DeepEqual(known.Order, wanted)
 }
 
-// Add sends an order for a source of a Function. If there is an order for the same source, such as
-// one with other limits, Add replaces it. The order of a failed build that may succeed later is
+// Add sends an order for a source of a Function. If there is an order with the same name, such as one
+// with other limits, Add replaces it. The order of a failed build that may succeed later is
 // sent again with backoff, with the source that load returns. For a successful build, see Doubt.
 //
 // key is the key of the binary that was built before; empty if it is unknown. wanted may then omit
 // the source: the order is sent without it first, and again with the source that load returns if
 // the service no longer has the binary.
-func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted buildapi.Order, key string, load Load) {
+func (o *Orders) Add(fn types.NamespacedName, name string, wanted buildapi.Order, key string, load Load) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byFunction[fn] == nil {
 		o.byFunction[fn] = map[string]*order{}
 	}
-	if former := o.byFunction[fn][sha256]; former != nil {
+	if former := o.byFunction[fn][name]; former != nil {
 		former.end()
 	}
 	ctx, cancel := context.WithCancel(o.ctx)
 	added := &order{Order: wanted, key: key, load: load, end: cancel, resend: make(chan struct{}, 1)}
-	o.byFunction[fn][sha256] = added
+	o.byFunction[fn][name] = added
 	if o.ctx.Err() == nil {
 		o.sending.Go(func() { o.run(ctx, fn, added) })
 	}
@@ -148,15 +148,15 @@ func (o *Orders) Doubt(fn types.NamespacedName) {
 	}
 }
 
-// Keep cancels the orders of a Function for all sources except the given ones. The service stops a
-// build when no order for it remains.
-func (o *Orders) Keep(fn types.NamespacedName, sha256s []string) {
+// Keep cancels the orders of a Function except those with the given names. The service stops a build
+// when no order for it remains.
+func (o *Orders) Keep(fn types.NamespacedName, names []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for sha256, known := range o.byFunction[fn] {
-		if !slices.Contains(sha256s, sha256) {
+	for name, known := range o.byFunction[fn] {
+		if !slices.Contains(names, name) {
 			known.end()
-			delete(o.byFunction[fn], sha256)
+			delete(o.byFunction[fn], name)
 		}
 	}
 	if len(o.byFunction[fn]) == 0 {

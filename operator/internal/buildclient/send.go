@@ -111,7 +111,7 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		key = answer.Binary.Key
 	}
 	if sending.Source == "" && key != "" {
-		event, err := o.sendKey(ctx, connection, buildapi.Order{Namespace: sending.Namespace, Key: key})
+		event, err := o.sendKey(ctx, connection, buildapi.Order{Namespace: sending.Namespace, Key: key, Tests: sending.Tests})
 		if !buildapi.Unknown(err) {
 			return o.answer(connection, answer, event, err)
 		}

@@ -42,6 +42,15 @@ func (b *Binary) env() []*envVar {
 	}
 }
 
+// replace sets the value of a variable if that identifies the binary.
+func (b *Binary) replace(v *envVar, name string) {
+	for _, own := range b.env() {
+		if *own.Name == name {
+			*v = *own
+		}
+	}
+}
+
 // BinaryOf returns the binary that the pods of a Deployment run. It returns nil if they run a
 // different source from that of the Function, or compile the source themselves.
 func BinaryOf(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *Binary {

@@ -48,15 +48,19 @@ func TestOrder(t *testing.T) {
 		Namespace: "default", Source: fn.Spec.Function, Timeout: fn.Spec.Build.Timeout.Duration, Memory: 2 << 30,
 		Environment: map[string]string{"GOPROXY": "https://modules.example"},
 	}
-	if diff := cmp.Diff(want, desired.Order(fn, configured)); diff != "" {
+	if diff := cmp.Diff(want, desired.Order(fn, configured, false)); diff != "" {
+		t.Error(diff)
+	}
+	want.Tests = true
+	if diff := cmp.Diff(want, desired.Order(fn, configured, true)); diff != "" {
 		t.Error(diff)
 	}
 	fn = function(func(*v1beta1.Function) {})
 	want = buildapi.Order{Namespace: "default", Source: fn.Spec.Function, Memory: 768 << 20}
-	if diff := cmp.Diff(want, desired.Order(fn, configured)); diff != "" {
+	if diff := cmp.Diff(want, desired.Order(fn, configured, false)); diff != "" {
 		t.Error(diff)
 	}
-	if err := desired.Order(function(everyField), configured).Validate(); err != nil {
+	if err := desired.Order(function(everyField), configured, false).Validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -27,11 +27,11 @@ func Strategy(fn *v1beta1.Function, s settings.Settings) v1beta1.BuildStrategy {
 }
 
 // Order returns the request to the build service: the same build, with the same limits, as in a
-// pod.
-func Order(fn *v1beta1.Function, s settings.Settings) buildapi.Order {
+// pod. With tests, it is a request to compile the tests of the source.
+func Order(fn *v1beta1.Function, s settings.Settings, tests bool) buildapi.Order {
 	limits := *buildResources(fn, s).Limits
 	o := buildapi.Order{
-		Namespace: fn.Namespace, Source: fn.Spec.Function,
+		Namespace: fn.Namespace, Source: fn.Spec.Function, Tests: tests,
 		Timeout: buildTimeout(fn, s), Memory: limits.Memory().Value(),
 	}
 	if Summary(fn).Modules {
@@ -41,6 +41,14 @@ func Order(fn *v1beta1.Function, s settings.Settings) buildapi.Order {
 		}
 	}
 	return o
+}
+
+// OrderName identifies an order for the source of a Function among all orders for the Function.
+func OrderName(fn *v1beta1.Function, tests bool) string {
+	if tests {
+		return Summary(fn).SHA256 + " tests"
+	}
+	return Summary(fn).SHA256
 }
 
 // defaultMaxBuildTimeout is the default maximum of spec.build.timeout.

@@ -54,6 +54,7 @@ func TestGolden(t *testing.T) {
 		"every-field": function(everyField),
 		"scaling":     function(scaling),
 		"class":       function(func(*v1beta1.Function) {}),
+		"tests":       function(tested),
 		"account": function(func(fn *v1beta1.Function) {
 			fn.Spec.ServiceAccountName, fn.Spec.ServiceAccountToken = "reports", &v1beta1.ServiceAccountToken{Audience: "sts.amazonaws.com"}
 		}),
@@ -64,11 +65,7 @@ func TestGolden(t *testing.T) {
 			if name == "class" {
 				configured = configured.Of(class)
 			}
-			objects := []any{desired.ConfigMap(fn), desired.Deployment(fn, configured, "", nil), desired.Deployment(fn, configured, "", binary), desired.Service(fn), desired.Budget(fn), desired.NetworkPolicy(fn, configured)}
-			if desired.NeedsAutoscaler(fn) {
-				objects = append(objects, desired.Autoscaler(fn, configured))
-			}
-			for _, object := range objects {
+			for _, object := range objects(fn, configured) {
 				text, err := yaml.Marshal(object)
 				if err != nil {
 					t.Fatal(err)
@@ -78,6 +75,18 @@ func TestGolden(t *testing.T) {
 			compare(t, filepath.Join("testdata", name+".yaml"), string(got))
 		})
 	}
+}
+
+// objects returns every object of a Function, or only those of its tests if it has any.
+func objects(fn *v1beta1.Function, s settings.Settings) []any {
+	if fn.Tests() {
+		return []any{desired.TestJob(fn, s.Of(class), binary), desired.TestPolicy(fn, s)}
+	}
+	all := []any{desired.ConfigMap(fn), desired.Deployment(fn, s, "", nil), desired.Deployment(fn, s, "", binary), desired.Service(fn), desired.Budget(fn), desired.NetworkPolicy(fn, s)}
+	if desired.NeedsAutoscaler(fn) {
+		all = append(all, desired.Autoscaler(fn, s))
+	}
+	return all
 }
 
 func compare(t *testing.T, golden, got string) {
@@ -172,6 +181,17 @@ func everyField(fn *v1beta1.Function) {
 			Resources: &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: quantity("2Gi")}},
 			Timeout:   &metav1.Duration{Duration: 2 * time.Minute},
 		},
+	}
+}
+
+// tested configures tests, with variables from Secrets, one of which replaces a variable of the
+// function.
+func tested(fn *v1beta1.Function) {
+	everyField(fn)
+	fn.Spec.Build.Test = true
+	fn.Spec.Build.TestEnv = []v1beta1.EnvVar{
+		{Name: "GREETING", Value: "hello"},
+		{Name: "DATABASE", ValueFrom: &v1beta1.EnvVarSource{SecretKeyRef: &v1beta1.KeyRef{Name: "test-database", Key: "url"}}},
 	}
 }
 

@@ -164,7 +164,13 @@ func ofFunction(t *testing.T, s settings.Settings, scaling ...*v1beta1.Scaling) 
 	for _, s := range scaling {
 		fn.Spec.Scaling = s
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired.NetworkPolicy(fn, s))
+	return typed(t, desired.NetworkPolicy(fn, s))
+}
+
+// typed converts an apply configuration.
+func typed(t *testing.T, configuration *networkingv1ac.NetworkPolicyApplyConfiguration) *networkingv1.NetworkPolicy {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(configuration)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +183,7 @@ func ofFunction(t *testing.T, s settings.Settings, scaling ...*v1beta1.Scaling) 
 
 var (
 	served     = pod("team", desired.Selector("f"))
+	underTest  = pod("team", desired.TestJob(function(tested), settings.Settings{}, binary).Spec.Template.Labels)
 	activator  = pod("goless-system", labels.Set{"app.kubernetes.io/name": "goless-activator"})
 	operator   = pod("goless-system", labels.Set{"app.kubernetes.io/name": "goless-operator"})
 	builder    = pod("goless-system", labels.Set{"app.kubernetes.io/name": "goless-build"})
@@ -207,6 +214,9 @@ func TestNetworkPolicies(t *testing.T) {
 	open := append(deployed(t), ofFunction(t, asked))
 	sleeps := append(deployed(t), ofFunction(t, settings.Settings{}, &v1beta1.Scaling{Min: new(int32(0))}))
 	scales := append(deployed(t), ofFunction(t, settings.Settings{}, &v1beta1.Scaling{Max: new(int32(3)), Requests: new(int32(10))}))
+	tested := function(tested)
+	tested.Namespace = "team"
+	tests := append(usual, typed(t, desired.TestPolicy(tested, settings.Settings{})))
 	for name, test := range map[string]struct {
 		policies []*networkingv1.NetworkPolicy
 		from, to endpoint
@@ -228,6 +238,12 @@ func TestNetworkPolicies(t *testing.T) {
 		"FunctionToNeighbour": {usual, served, neighbour, atHTTP, false},
 		"FunctionToInternet":  {usual, served, internet, atWeb, false},
 		"FunctionToMetadata":  {usual, served, metadata, atPlain, false},
+		"TestsToBuilder":      {tests, underTest, builder, atHTTPS, true},
+		"TestsToDNS":          {tests, underTest, coreDNS, atDNS, true},
+		"TestsToInternet":     {tests, underTest, internet, atWeb, false},
+		"TestsToFunction":     {tests, underTest, served, atHTTP, false},
+		"RequestToTests":      {tests, neighbour, underTest, atHTTP, false},
+		"TestsUnrestricted":   {deployed(t), underTest, builder, atHTTPS, true},
 		"AskedFor":            {open, served, internet, atWeb, true},
 		"NotAskedFor":         {open, served, metadata, atPlain, false},
 		"OperatorToBuilder":   {usual, operator, builder, atHTTPS, true},

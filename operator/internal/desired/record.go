@@ -61,9 +61,21 @@ func recordName(function, spec, template string) string {
 // The records are sorted by SortRecords.
 func FindRecord(owned *appsv1ac.DeploymentApplyConfiguration, records []appsv1.ControllerRevision) int {
 	template := TemplateIn(owned)
-	return slices.IndexFunc(records, func(r appsv1.ControllerRevision) bool {
-		return (template == "" || template == TemplateOf(&r)) && r.Name == recordName(*owned.Name, owned.Labels[SpecHashLabel], TemplateOf(&r))
-	})
+	if template == "" {
+		return RecordOfSpec(owned, records)
+	}
+	return slices.IndexFunc(records, func(r appsv1.ControllerRevision) bool { return template == TemplateOf(&r) && isOfSpec(owned, &r) })
+}
+
+// RecordOfSpec returns the index of the newest record of a Deployment's spec, whatever its template is;
+// -1 if there is none.
+func RecordOfSpec(d *appsv1ac.DeploymentApplyConfiguration, records []appsv1.ControllerRevision) int {
+	return slices.IndexFunc(records, func(r appsv1.ControllerRevision) bool { return isOfSpec(d, &r) })
+}
+
+// isOfSpec reports whether a record has the spec of a Deployment.
+func isOfSpec(d *appsv1ac.DeploymentApplyConfiguration, record *appsv1.ControllerRevision) bool {
+	return record.Name == recordName(*d.Name, d.Labels[SpecHashLabel], TemplateOf(record))
 }
 
 // RecordedSpec returns the hash of the Function's spec that a record belongs to.
@@ -106,11 +118,23 @@ func SetData(record *appsv1ac.ControllerRevisionApplyConfiguration, data *Record
 // the same list.
 var notVersioned = []string{"function", "service", "appProtocol", "replicas", "scaling", "rollout", "revisionHistoryLimit", "progressDeadlineSeconds"}
 
-// VersionedFields returns the fields of a spec that a record contains.
+// notVersionedOfBuild are the fields of spec.build of which the same is true.
+var notVersionedOfBuild = []string{"test", "testEnv"}
+
+// VersionedFields returns the fields of a spec that a record contains: those that affect the pods.
 func VersionedFields(spec map[string]any) map[string]any {
 	versioned := maps.Clone(spec)
 	for _, name := range notVersioned {
 		delete(versioned, name)
+	}
+	if build, ok := versioned["build"].(map[string]any); ok {
+		build = maps.Clone(build)
+		for _, name := range notVersionedOfBuild {
+			delete(build, name)
+		}
+		if versioned["build"] = build; len(build) == 0 {
+			delete(versioned, "build")
+		}
 	}
 	return versioned
 }

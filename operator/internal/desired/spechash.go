@@ -4,9 +4,23 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
 )
+
+// SpecWithoutValues returns the hash of everything in a Function that affects its pods, except the
+// values in ConfigMaps and Secrets. A record of the version has it, see RecordedSpec.
+func SpecWithoutValues(fn *v1beta1.Function, s settings.Settings) string {
+	return specHash(fn, podMetadataFrom(fn, s))
+}
+
+// RenderedFor reports whether a Deployment was rendered for the spec of a Function, whatever the
+// values in ConfigMaps and Secrets were.
+func RenderedFor(fn *v1beta1.Function, s settings.Settings, d *appsv1ac.DeploymentApplyConfiguration) bool {
+	return specHash(fn, podMetadataFrom(fn, s).withValues(d)) == d.Labels[SpecHashLabel]
+}
 
 // specHash returns the value of SpecHashLabel: the hash of everything in a Function that affects
 // its pods. It excludes what the operator adds, and fields with their default value, so that a new

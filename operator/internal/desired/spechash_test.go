@@ -48,7 +48,7 @@ const (
 			{"name":"P","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],
 		"envFrom":[{"prefix":"P_","configMapRef":{"name":"c","optional":false}},{"prefix":"","secretRef":{"name":"s","optional":true}}],
 		"resources":{"requests":{"cpu":"200m"},"limits":{"memory":"1Gi","ephemeral-storage":"1Gi"}},
-		"build":{"strategy":"Shared","timeout":"120s","resources":{"requests":{},"limits":{"memory":"2Gi"}}}}`
+		"build":{"strategy":"Shared","timeout":"120s","resources":{"requests":{},"limits":{"memory":"2Gi"}},"test":true,"testEnv":[{"name":"A"}]}}`
 )
 
 // Deployments in clusters have these hashes. If one of them changes, an upgrade restarts all

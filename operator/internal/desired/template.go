@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"goless.io/operator/internal/settings"
 )
 
 // RevisionOf returns the revision that an object of the cluster belongs to; empty if there is none.
@@ -54,6 +56,27 @@ func Keep(want, applied *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.Deploy
 	kept := *want
 	kept.Spec, kept.ObjectMetaApplyConfiguration = &spec, &meta
 	return &kept
+}
+
+// Repair replaces the images and the binary in the pod template of a Deployment. binary is nil for pods
+// that compile.
+func Repair(d *appsv1ac.DeploymentApplyConfiguration, images settings.Images, binary *Binary) {
+	template := converted(d.Spec.Template, corev1ac.PodTemplateSpec())
+	all := map[string]string{BuildContainer: images.Builder, FunctionContainer: images.Function}
+	for _, containers := range [][]corev1ac.ContainerApplyConfiguration{template.Spec.InitContainers, template.Spec.Containers} {
+		for i := range containers {
+			if image, ok := all[*containers[i].Name]; ok {
+				containers[i].WithImage(image)
+			}
+			for j, v := range containers[i].Env {
+				if binary != nil {
+					binary.replace(&containers[i].Env[j], *v.Name)
+				}
+			}
+		}
+	}
+	delete(template.Labels, TemplateLabel)
+	d.Spec.Template = template.WithLabels(map[string]string{TemplateLabel: templateHash(template)})
 }
 
 // SameSpec reports whether two Deployments were rendered for the same spec of the Function.

@@ -2,6 +2,8 @@ package function_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -37,7 +39,7 @@ func TestBudgetOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// Functions have NetworkPolicies only while the settings enable them.
+// Functions and the pods of their tests have NetworkPolicies only while the settings enable them.
 func TestNetworkPolicy(t *testing.T) {
 	fn := create(t, "isolated", func(*v1beta1.Function) {})
 	await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
@@ -46,11 +48,23 @@ func TestNetworkPolicy(t *testing.T) {
 	}
 	s := configured
 	s.NetworkPolicy, s.Namespaces = true, []string{fn.Namespace}
-	exchangeOperator(t, s, &writeLog{})
+	writes := &writeLog{}
+	exchangeOperator(t, s, writes)
 	policy := await(t, fn, fn.Name, &networkingv1.NetworkPolicy{}, ownedByApply)
 	if !metav1.IsControlledBy(policy, fn) {
 		t.Errorf("unexpected owners %v", policy.OwnerReferences)
 	}
+	change(t, fn, tested)
+	run := job(t, fn)
+	await(t, fn, fn.Name+".tests", &networkingv1.NetworkPolicy{}, ownedByApply)
+	written := func(name string) int {
+		return slices.IndexFunc(writes.all(), func(request string) bool { return strings.HasSuffix(request, "/"+name) })
+	}
+	if policy, job := written(fn.Name+".tests"), written(run.Name); policy < 0 || job < policy {
+		t.Errorf("the NetworkPolicy of the pod that runs tests is request %d, and its Job request %d", policy, job)
+	}
+	end(t, run, 0, "")
+	eventually(t, "NetworkPolicy of the tests deleted", func() bool { return !exists(t, fn, fn.Name+".tests", &networkingv1.NetworkPolicy{}) })
 	// NetworkPolicies are additive: the operator's would allow what this one denies.
 	denied := &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: "default-deny"},

@@ -131,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		return r.retry(fn, err)
 	}
 	r.conflicts.Forget(client.ObjectKeyFromObject(fn))
-	again := soonest(pause, window, snapshot.Values.Delay, planned.DeploymentDelay, planned.VerificationDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
+	again := soonest(pause, window, snapshot.Values.Delay, planned.DeploymentDelay, planned.VerificationDelay, planned.TestDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
 	if again == window && window > 0 {
 		// Windows of many functions begin at the same time.
 		return reconcile.Result{RequeueAfter: again, Priority: new(handler.LowPriority)}, nil

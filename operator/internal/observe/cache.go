@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -43,7 +44,7 @@ func Index(indexer client.FieldIndexer) error {
 	var errs []error
 	for _, kind := range []client.Object{
 		&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
-		&autoscalingv2.HorizontalPodAutoscaler{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{}, &discoveryv1.EndpointSlice{},
+		&autoscalingv2.HorizontalPodAutoscaler{}, &appsv1.ReplicaSet{}, &appsv1.ControllerRevision{}, &batchv1.Job{}, &corev1.Pod{}, &discoveryv1.EndpointSlice{},
 	} {
 		errs = append(errs, indexer.IndexField(context.Background(), kind, byFunction, function))
 	}
@@ -112,6 +113,7 @@ func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 		&networkingv1.NetworkPolicy{}:            {Label: policies},
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: reduced(targetOnly)},
 		&appsv1.ReplicaSet{}:                     {Label: ours, Transform: reduced(withoutTemplate)},
+		&batchv1.Job{}:                           {Label: ours, Transform: cache.TransformStripManagedFields()},
 		&appsv1.ControllerRevision{}:             {Label: ours, Transform: reduced(withoutData)},
 		&corev1.Pod{}:                            {Label: ours, Transform: reduced(withoutSpec)},
 		&discoveryv1.EndpointSlice{}:             {Label: ours.Add(*routes), Transform: cache.TransformStripManagedFields()},

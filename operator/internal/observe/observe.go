@@ -61,7 +61,7 @@ type Observer struct {
 func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, error) {
 	s := &Snapshot{
 		Time: time.Now(), Source: &corev1.ConfigMap{}, Deployment: &appsv1.Deployment{}, Service: &corev1.Service{},
-		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
+		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, TestPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
 		Answers: o.Orders.Answers(client.ObjectKeyFromObject(fn)), RevisionsInUse: map[string]bool{},
 	}
 	functionClass, err := o.resolveClass(ctx, fn, s)
@@ -113,16 +113,20 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 	err := errors.Join(
 		o.get(ctx, fn, desired.ConfigMapName(fn, desired.LatestRevision(fn)), s.Source), o.get(ctx, fn, fn.Name, s.Deployment),
 		o.get(ctx, fn, fn.ServiceName(), s.Service), o.get(ctx, fn, fn.Name, s.Budget), o.get(ctx, fn, fn.Name, s.NetworkPolicy),
+		o.get(ctx, fn, desired.TestPolicyName(fn), s.TestPolicy),
 		o.get(ctx, fn, fn.Name, s.Autoscaler),
 		o.list(ctx, fn, &replicaSets), o.list(ctx, fn, &pods), o.list(ctx, fn, &services), o.list(ctx, fn, &sources),
 		o.list(ctx, fn, &records), o.list(ctx, fn, &routes), o.foreignPolicies(ctx, fn, s), o.foreignAutoscalers(ctx, fn, s))
+	if err == nil {
+		s.TestRuns, err = o.testRuns(ctx, fn)
+	}
 	if err == nil {
 		s.Activator.Ready, err = o.Activators.Ready(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	s.Orphans = orphans(fn, slices.Concat([]client.Object{s.Deployment, s.Budget, s.NetworkPolicy, s.Autoscaler}, pointers(services.Items), pointers(sources.Items), pointers(records.Items))...)
+	s.Orphans = orphans(fn, slices.Concat([]client.Object{s.Deployment, s.Budget, s.NetworkPolicy, s.TestPolicy, s.Autoscaler}, pointers(services.Items), pointers(sources.Items), pointers(records.Items))...)
 	s.Services, s.Sources, s.Records = owned(services.Items, fn.UID), owned(sources.Items, fn.UID), owned(records.Items, fn.UID)
 	desired.SortRecords(s.Records)
 	s.Activator.read(routes.Items, s.Services)

@@ -80,6 +80,11 @@ type Snapshot struct {
 	ReplicaSets []appsv1.ReplicaSet
 	Pods        []corev1.Pod
 
+	// TestRuns are the Jobs of the Function that run tests. TestPolicy is the NetworkPolicy of their
+	// pods; it has no UID if it does not exist.
+	TestRuns   []TestRun
+	TestPolicy *networkingv1.NetworkPolicy
+
 	// RevisionsInUse are the revisions that pods run or may start from. Pods count even if they do
 	// not belong to the Function, because orphaned pods keep running.
 	RevisionsInUse map[string]bool
@@ -99,8 +104,7 @@ type Snapshot struct {
 	// Activator is the state of the activator for the Function.
 	Activator Activator
 
-	// Answers are the answers of the build service for the sources in orders, by their SHA-256
-	// hash.
+	// Answers are the answers of the build service to the orders, by desired.OrderName.
 	Answers map[string]buildclient.Answer
 }
 

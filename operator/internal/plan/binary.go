@@ -22,6 +22,10 @@ type BuildService struct {
 	// Running reports whether the pods already have a binary of this source. In that case, nothing
 	// waits for the build.
 	Running bool
+
+	// Tests is the state of the tests of the source, which has compiled; nil if they have passed or
+	// are not required.
+	Tests *Tests
 }
 
 // binary returns the binary for the pods of a Function, or nil while there is none. has is the
@@ -100,13 +104,13 @@ func buildInStatus(fn *v1beta1.Function) bool {
 // order adds an order for the source of a Function, and returns the answer to the order that was
 // sent for it.
 func (p *planner) order(fn *v1beta1.Function) buildclient.Answer {
-	p.DoubtOrders = slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.MayFetchBinary(&pod, p.seen.Time) })
-	sha256 := desired.Summary(fn).SHA256
-	ordered := slices.ContainsFunc(p.Orders, func(other *v1beta1.Function) bool { return desired.Summary(other).SHA256 == sha256 })
+	p.DoubtOrders = p.DoubtOrders || slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.MayFetchBinary(&pod, p.seen.Time) })
+	name := desired.OrderName(fn, false)
+	ordered := slices.ContainsFunc(p.Orders, func(other *v1beta1.Function) bool { return desired.OrderName(other, false) == name })
 	if !ordered {
 		p.Orders = append(p.Orders, fn)
 	}
-	return p.seen.Answers[sha256]
+	return p.seen.Answers[name]
 }
 
 // orderForReplicaSets also adds orders for the binaries of older revisions whose pods are not all

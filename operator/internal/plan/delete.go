@@ -14,7 +14,8 @@ import (
 )
 
 // deletions plans the objects to delete: Services of a former spec.service once the new one exists,
-// records and sources of former versions, and a PodDisruptionBudget that is no longer needed.
+// records and sources of former versions, a PodDisruptionBudget that is no longer needed, and what has
+// run tests.
 func (p *planner) deletions(fn *v1beta1.Function) {
 	if metav1.IsControlledBy(p.seen.Service, fn) {
 		for _, service := range p.seen.Services {
@@ -33,6 +34,7 @@ func (p *planner) deletions(fn *v1beta1.Function) {
 	if !desired.NeedsBudget(fn, p.settings) {
 		p.deleteOwn(fn, p.seen.Budget)
 	}
+	p.deleteTests(fn)
 }
 
 func (p *planner) deleteOwn(fn *v1beta1.Function, obj client.Object) {

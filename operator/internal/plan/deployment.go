@@ -10,6 +10,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 	"goless.io/operator/internal/workload"
 )
 
@@ -17,7 +18,8 @@ import (
 // result is the state of the source in the build service; nil if it is not used because pods
 // compile. The Deployment has one of these pod templates:
 //   - the current one, for a Function that has been built and whose spec has not changed
-//   - the current one, while the build service has not compiled the source
+//   - the current one, while the build service has not compiled the source or its tests have not
+//     passed
 //   - the current one, after the spec was rolled back
 //   - a new one, with the binary that the build service is going to compile, if there are no pods
 //     that could serve in the meantime
@@ -29,23 +31,35 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 	if p.isRejected(fn) {
 		return desired.Keep(compiling, p.seen.Applied()), nil
 	}
-	keeps := p.keepsTemplate(fn, compiling)
+	p.testJob = p.neededTests(fn)
+	keeps, untested := p.keepsTemplate(fn, compiling), p.testJob != ""
 	has := desired.BinaryOf(p.seen.Applied(), fn)
+	inPod := desired.Strategy(fn, p.settings) == v1beta1.BuildInPod
 	switch {
+	case untested && inPod:
+		return p.whileUnbuilt(fn, compiling), &BuildService{Tests: &Tests{Result: TestsFailed, Message: validation.NoTestsInPod}}
+	case untested && p.awaitsBuild(fn): // for a former version, whose pods do not serve
+		p.deleteOwn(fn, p.seen.Deployment)
+		return nil, &BuildService{Answer: p.order(fn)}
 	case keeps && has == nil:
 		return desired.Keep(compiling, p.seen.Applied()), nil
-	case !keeps && desired.Strategy(fn, p.settings) == v1beta1.BuildInPod:
+	case !keeps && inPod:
 		return compiling, nil
-	case p.awaitsBuild(fn) || p.seen.OwnedFields == nil && len(p.seen.RevisionsInUse) == 0 && !failedBefore(fn):
+	case !untested && (p.awaitsBuild(fn) || p.seen.OwnedFields == nil && len(p.seen.RevisionsInUse) == 0 && !failedBefore(fn)):
 		return p.firstDeployment(fn, has)
 	}
 	binary, said := p.binary(fn, has)
+	if binary != nil && untested {
+		if tests := p.planTests(fn, said); tests != nil {
+			return p.whileUnbuilt(fn, compiling), tests
+		}
+	}
 	switch {
 	case binary == nil:
 		return p.whileUnbuilt(fn, compiling), said
 	case keeps && *binary == *has:
 		return desired.Keep(compiling, p.seen.Applied()), said
-	case desired.Strategy(fn, p.settings) == v1beta1.BuildInPod: // the strategy has changed, and the binary of the pods is lost
+	case inPod: // the strategy has changed, and the binary of the pods is lost
 		return compiling, nil
 	}
 	return desired.Deployment(fn, p.settings, p.values, binary), said
@@ -64,35 +78,35 @@ func (p *planner) keepsTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentA
 		return false
 	}
 	otherClass := p.settings.Class != nil && p.seen.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(p.settings.Class)
-	return p.seen.AwaitsClass || !otherClass && p.settings.Rollout != settings.Always && built(fn)
+	compiled := desired.BinaryOf(applied, fn) != nil && !desired.AwaitsBuild(applied)
+	return p.seen.AwaitsClass || !otherClass && p.settings.Rollout != settings.Always && (compiled || built(fn))
 }
 
-// built reports whether the last valid source has compiled.
+// built reports whether the last valid source has compiled. Its tests do not matter.
 func built(fn *v1beta1.Function) bool {
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionBuilt)
-	return c != nil && (c.Reason == v1beta1.ReasonBuilt || c.Reason == v1beta1.ReasonInvalidSource)
+	return c != nil && slices.Contains([]string{v1beta1.ReasonBuilt, v1beta1.ReasonTesting, v1beta1.ReasonTestsFailed, v1beta1.ReasonInvalidSource}, c.Reason)
 }
 
 // whileUnbuilt returns the Deployment of a Function whose source has not compiled: want with the
-// current pod template. If the pods can no longer fetch their images or their binary, it has a new
-// template for the source that they run, if that is still known. The result is nil if another client
-// has changed the template and there is no record of it.
+// current pod template. If the pods can no longer fetch their images or their binary, the template
+// gets other ones, and nothing else in it changes: the latest spec is not built or not tested. The
+// result is nil if another client has changed the template and there is no record of it.
 func (p *planner) whileUnbuilt(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	applied := p.seen.Applied()
 	if !desired.IsIntact(applied) {
 		return nil
 	}
 	has := desired.BinaryIn(applied)
-	if older := p.seen.Revision(fn, desired.RevisionIn(applied)); older != nil {
-		binary := has
-		if has != nil && !workload.AllAvailable(p.seen.Deployment) {
-			binary = p.podBinary(has, p.order(older))
-		}
-		if p.imageLost() || binary != nil && *binary != *has {
-			return desired.Deployment(older, p.settings, p.values, binary)
-		}
+	binary := has
+	if older := p.seen.Revision(fn, desired.RevisionIn(applied)); older != nil && has != nil && !workload.AllAvailable(p.seen.Deployment) {
+		binary = p.podBinary(has, p.order(older))
 	}
-	return desired.Keep(want, applied)
+	kept := desired.Keep(want, applied)
+	if p.imageLost() || binary != nil && *binary != *has {
+		desired.Repair(kept, p.settings.Images, binary)
+	}
+	return kept
 }
 
 // imageLost reports whether a pod of the current template cannot pull an image that is not an image

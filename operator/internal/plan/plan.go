@@ -8,6 +8,7 @@ import (
 
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
+	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
@@ -47,6 +48,16 @@ type Plan struct {
 	// DoubtOrders reports whether pods may be fetching a binary that the build service has built
 	// and then lost.
 	DoubtOrders bool
+
+	// TestOrder is the Function whose tests to order; nil for none.
+	TestOrder *v1beta1.Function
+
+	// TestJob is the Job to create that runs the tests, and TestPolicy the NetworkPolicy of its pod;
+	// nil for none. TestDelay is the time after which the state of the tests is read again; 0 if it
+	// is not.
+	TestJob    *batchv1ac.JobApplyConfiguration
+	TestPolicy *networkingv1ac.NetworkPolicyApplyConfiguration
+	TestDelay  time.Duration
 
 	// BuildService is the state of the latest source in the build service; nil if the pods compile
 	// it.
@@ -139,6 +150,7 @@ type planner struct {
 	seen     *observe.Snapshot
 	values   string
 	specHash string // of the latest valid spec
+	testJob  string // name of the Job for the tests of the latest valid version; empty if it needs none
 
 	// compiling is the Deployment of the latest valid spec in which each pod compiles the source.
 	compiling *appsv1ac.DeploymentApplyConfiguration

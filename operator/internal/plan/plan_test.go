@@ -53,7 +53,7 @@ func begin(t *testing.T, s settings.Settings, source string) *scene {
 	fn.Spec.Function, fn.Spec.Replicas = source, new(int32(1))
 	return &scene{T: t, fn: fn, settings: s, seen: &observe.Snapshot{
 		Verdict: validation.Function(fn, s), Source: &corev1.ConfigMap{}, Deployment: &appsv1.Deployment{}, Service: &corev1.Service{},
-		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
+		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, TestPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
 		RevisionsInUse: map[string]bool{}, Answers: map[string]buildclient.Answer{},
 	}}
 }

@@ -33,6 +33,12 @@ func (p *planner) record(fn *v1beta1.Function) {
 		if former := p.seen.Revision(fn, desired.RevisionIn(p.Deployment)); former != nil { // the latest source has not been built
 			version = former
 		}
+		// The template of a former spec was repaired. Its record has that spec, which a new one would
+		// not.
+		if of := desired.RecordOfSpec(p.Deployment, p.seen.Records); of >= 0 && !desired.RenderedFor(version, p.settings, p.Deployment) {
+			p.RecordName = p.seen.Records[of].Name
+			return
+		}
 		p.Record, p.RecordData = desired.Record(version, p.settings, p.Deployment, number)
 	case p.IsLatest && p.seen.Records[i].Revision < number:
 		p.RecordNumber = number

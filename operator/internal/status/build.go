@@ -24,7 +24,12 @@ type outcome struct {
 var compiled = outcome{reason: v1beta1.ReasonBuilt, message: "the source compiled"}
 
 func (o outcome) failed() bool {
-	return o.reason != "" && o.reason != v1beta1.ReasonBuilt && o.reason != v1beta1.ReasonBuilding && o.reason != v1beta1.ReasonStopped
+	return o.reason != "" && o.reason != v1beta1.ReasonBuilt && !o.inProgress() && o.reason != v1beta1.ReasonStopped
+}
+
+// inProgress reports whether there is no result yet.
+func (o outcome) inProgress() bool {
+	return o.reason == v1beta1.ReasonBuilding || o.reason == v1beta1.ReasonTesting
 }
 
 // userMustAct reports whether only the user can fix the failure. It is false for BuildFailed, which
@@ -36,6 +41,9 @@ func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.R
 // unless there was no report, which happens if the cache contained the complete Deployment before
 // its pods. A failure is kept until the next attempt.
 func (v *view) builtOutcome() outcome {
+	if v.testing() {
+		return v.newestOutcome()
+	}
 	attempts, before := v.attempts(), outcome{}
 	if v.fn.Status.LatestRevision == v.revision {
 		before = v.outcomeInStatus()
@@ -62,6 +70,8 @@ func (v *view) builtOutcome() outcome {
 func (v *view) attempts() (all []outcome) {
 	switch o := v.seen.Plan.BuildService; {
 	case o == nil:
+	case o.Tests != nil:
+		return v.testAttempts(o)
 	case len(o.Report) > 0:
 		return []outcome{reported(o.Report)}
 	case o.Running:
@@ -81,7 +91,7 @@ func (v *view) newestOutcome() outcome {
 		return attemptToReport(attempts)
 	}
 	if o := v.seen.Plan.BuildService; o != nil {
-		if v.failedBefore() {
+		if v.failedBefore() && (o.Tests == nil || o.Tests.Job == "") {
 			return v.outcomeInStatus()
 		}
 		return withoutReport(o)
@@ -124,13 +134,17 @@ func (v *view) outcomeInStatus() outcome {
 
 // withoutReport returns the outcome while the build service has no report.
 func withoutReport(o *plan.BuildService) outcome {
-	switch {
-	case o.Trouble != "":
-		return outcome{reason: v1beta1.ReasonBuilding, message: workload.OneLine(o.Trouble)}
-	case !o.Waiting.IsZero(): // a duration would change the status with every reconcile
-		return outcome{reason: v1beta1.ReasonBuilding, message: "waiting since " + o.Waiting.UTC().Format(time.RFC3339) + " in the queue of the build service, behind other builds"}
+	answer, reason, waits := o.Answer, v1beta1.ReasonBuilding, "waiting for the build service to compile the source"
+	if o.Tests != nil {
+		answer, reason, waits = o.Tests.Answer, v1beta1.ReasonTesting, testsWait(o.Tests)
 	}
-	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for the build service to compile the source"}
+	switch {
+	case answer.Trouble != "":
+		waits = workload.OneLine(answer.Trouble)
+	case !answer.Waiting.IsZero(): // a duration would change the status with every reconcile
+		waits = "waiting since " + answer.Waiting.UTC().Format(time.RFC3339) + " in the queue of the build service, behind other builds"
+	}
+	return outcome{reason: reason, message: waits}
 }
 
 // latestPods returns the pods of the latest revision and of the latest template of the Deployment,
@@ -190,11 +204,16 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 	}
 	// Every replica compiles, and every failure is retried: the status changes only if the
 	// diagnostics or the reason change.
-	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics) || v.outcomeInStatus().reason != r.Reason) {
+	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics) || before.Output != r.Output || v.outcomeInStatus().reason != r.Reason) {
 		return &v1beta1.BuildStatus{
-			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Warnings: r.Warnings,
+			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Output: r.Output, Warnings: r.Warnings,
 			Duration: r.Duration, Toolchain: r.Toolchain,
 		}
+	}
+	if before != nil && v.build.reason == v1beta1.ReasonBuilt && (len(before.Diagnostics) > 0 || before.Output != "") { // of tests that have passed now
+		passed := *before
+		passed.Diagnostics, passed.Omitted, passed.Output = nil, 0, ""
+		return &passed
 	}
 	return before
 }

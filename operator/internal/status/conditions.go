@@ -52,7 +52,7 @@ func (v *view) built() metav1.Condition {
 	switch v.build.reason {
 	case v1beta1.ReasonBuilt:
 		status = metav1.ConditionTrue
-	case v1beta1.ReasonBuilding, v1beta1.ReasonStopped:
+	case v1beta1.ReasonBuilding, v1beta1.ReasonTesting, v1beta1.ReasonStopped:
 		status = metav1.ConditionUnknown
 	}
 	return condition(v1beta1.ConditionBuilt, status, v.build.reason, v.build.message)
@@ -137,13 +137,13 @@ func (v *view) ready() (metav1.Condition, bool) {
 	case v.newest.failed():
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
-	if ended := v.crash(); ended != nil {
+	if ended := v.crash(); ended != nil && !v.testing() {
 		message := fmt.Sprintf("the function exited with code %d: %s", ended.ExitCode, workload.ExitReason(v.fn, ended))
 		return no(v1beta1.ReasonCrashLooping, message), true
 	}
 	reason, message := v1beta1.ReasonRollingOut, v.rollout()
-	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Outcome.Deployment == nil || v.seen.Outcome.Deployment.DeletionTimestamp == nil) {
-		reason, message = v1beta1.ReasonBuilding, v.newest.message
+	if v.newest.inProgress() && (v.seen.Outcome.Deployment == nil || v.seen.Outcome.Deployment.DeletionTimestamp == nil) {
+		reason, message = v.newest.reason, v.newest.message
 	}
 	if verifying := v.verifying(); verifying != "" {
 		reason, message = v1beta1.ReasonVerifying, verifying
@@ -155,6 +155,13 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica became ready within %d seconds: %s", deadline(v.seen.Outcome.Deployment), message)), true
 	}
 	return no(reason, message), false
+}
+
+// testing reports whether the tests of the latest version have not passed yet. Pods of the same source
+// are those of the version before.
+func (v *view) testing() bool {
+	o := v.seen.Plan.BuildService
+	return o != nil && o.Tests != nil
 }
 
 // degraded lists the missing optional parts, with the reason of the first.

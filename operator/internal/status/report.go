@@ -17,6 +17,7 @@ type report struct {
 	Message     string               `json:"message"`
 	Diagnostics []v1beta1.Diagnostic `json:"diagnostics"`
 	Omitted     int32                `json:"omitted"`
+	Output      string               `json:"output"`
 	Warnings    []v1beta1.Diagnostic `json:"warnings"`
 	Duration    string               `json:"duration"`
 	Toolchain   string               `json:"toolchain"`
@@ -58,7 +59,7 @@ const maxDiagnostics = 100
 func (r *report) outcome(exitCode int32) outcome {
 	switch r.Reason {
 	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,
-		v1beta1.ReasonBuildOutOfMemory, v1beta1.ReasonBuildFailed:
+		v1beta1.ReasonBuildOutOfMemory, v1beta1.ReasonBuildFailed, v1beta1.ReasonTestsFailed:
 	default:
 		return outcome{reason: v1beta1.ReasonBuildFailed, message: workload.OneLine("the builder reported a reason that this operator does not know: " + r.Reason)}
 	}
@@ -66,6 +67,7 @@ func (r *report) outcome(exitCode int32) outcome {
 		return outcome{reason: v1beta1.ReasonBuildFailed, message: fmt.Sprintf("the builder reported success but exited with code %d", exitCode)}
 	}
 	r.Duration, r.Toolchain = workload.OneLine(r.Duration), workload.OneLine(r.Toolchain)
+	r.Output = lastLines(r.Output)
 	r.Diagnostics, r.Warnings = printable(r.Diagnostics), printable(r.Warnings)
 	return outcome{reason: r.Reason, message: r.text(), report: r}
 }
@@ -80,7 +82,7 @@ func printable(diagnostics []v1beta1.Diagnostic) []v1beta1.Diagnostic {
 
 func (r *report) text() string {
 	switch {
-	case len(r.Diagnostics) > 0:
+	case len(r.Diagnostics) > 0 && r.Reason != v1beta1.ReasonTestsFailed:
 		return summary(r.Diagnostics, r.Omitted)
 	case len(r.Warnings) > 0:
 		return warned(workload.OneLine(r.Message), r.Warnings)

@@ -254,8 +254,8 @@ func (v *view) latestAvailable() (n int32) {
 // the Deployment.
 func (v *view) overdue() bool {
 	late, left := v.late()
-	compiling := v.seen.Plan.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding
-	return late && left <= 0 && !compiling
+	waits := v.seen.Plan.BuildService != nil && v.newest.inProgress()
+	return late && left <= 0 && !waits
 }
 
 // late reports whether the Deployment controller counts the rollout of the latest template as

@@ -7,6 +7,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
 	"goless.io/operator/internal/windows"
 )
 
@@ -37,4 +38,17 @@ func scalingErrors(path *field.Path, fn *v1beta1.Function) field.ErrorList {
 	}
 	return field.ErrorList{field.Invalid(path.Child("cpu"), s.CPU.String(),
 		fmt.Sprintf("must be less than spec.resources.limits.cpu (%s); otherwise no replica could exceed the target, and the function would never scale up", r.Limits.CPU))}
+}
+
+// NoTestsInPod is the error for a Function with tests whose source is compiled in its pods.
+const NoTestsInPod = "only the build service compiles tests, and this source is compiled InPod; set spec.build.strategy to Shared, or remove spec.build.test"
+
+// Tests checks that the tests of a Function can be compiled. The admission webhook rejects a Function
+// with which they cannot. The operator does not, because the settings may have changed: it reports
+// that the tests of the next version have failed, and keeps the current one.
+func Tests(fn *v1beta1.Function, s settings.Settings) field.ErrorList {
+	if !fn.Tests() || desired.Strategy(fn, s) == v1beta1.BuildShared {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "build", "test"), NoTestsInPod)}
 }

@@ -121,3 +121,13 @@ func TestDefaultLimits(t *testing.T) {
 		t.Errorf("with higher maximums: %q", got)
 	}
 }
+
+// Only the build service compiles tests.
+func TestTests(t *testing.T) {
+	for strategy, want := range map[v1beta1.BuildStrategy]int{v1beta1.BuildShared: 0, "": 0, v1beta1.BuildInPod: 1} {
+		fn := &v1beta1.Function{Spec: v1beta1.FunctionSpec{Function: source, Build: &v1beta1.BuildSpec{Test: true, Strategy: strategy}}}
+		if got := validation.Tests(fn, settings.Settings{}); len(got) != want {
+			t.Errorf("%q: %v", strategy, got)
+		}
+	}
+}

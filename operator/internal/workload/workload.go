@@ -149,3 +149,36 @@ const exitWithoutBinary = 125
 func EndedWithoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
 	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
 }
+
+// TestsEnd returns how the container of a pod that runs tests ended; nil if it has not, or if there is
+// no pod.
+func TestsEnd(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	if pod == nil {
+		return nil
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == desired.FunctionContainer {
+			return LastEnd(&c)
+		}
+	}
+	return nil
+}
+
+// TestsHaveFailed reports whether the pod that runs tests ended because they failed, used too much
+// memory, or wrote too much to the disk. Other ends are not a result: the container could not be
+// started, the launcher could not execute its binary, or the pod ended with its node. pod may be nil.
+func TestsHaveFailed(pod *corev1.Pod) bool {
+	if pod == nil {
+		return false
+	}
+	ended := TestsEnd(pod)
+	return ended != nil && (ended.ExitCode == 1 || ended.Reason == "OOMKilled") || OverLimits(pod)
+}
+
+// OverLimits reports whether the kubelet has evicted a pod for its use of the disk. A pod that is
+// evicted because its node lacks resources has the condition DisruptionTarget.
+func OverLimits(pod *corev1.Pod) bool {
+	return pod.Status.Reason == "Evicted" && !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -135,7 +136,7 @@ func (s *Service) Open(namespace string) int {
 
 // Key returns the key of the binary for an order.
 func (s *Service) Key(o buildapi.Order) string {
-	sum := sha256.Sum256([]byte(o.Namespace + "\n" + o.Source))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%t\n%s", o.Namespace, o.Tests, o.Source))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -156,12 +157,12 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order buildapi.O
 		return
 	}
 	key := s.Key(order)
-	buildapitest.Tell(w, buildapi.Event{Key: key})
+	buildapitest.Tell(w, buildapi.Event{Key: key, Tests: order.Tests})
 	if reply.Begin != nil {
-		buildapitest.Tell(w, buildapi.Event{Key: key, Waiting: true})
+		buildapitest.Tell(w, buildapi.Event{Key: key, Tests: order.Tests, Waiting: true})
 		<-reply.Begin
 	}
-	buildapitest.Tell(w, buildapi.Event{Key: key, Begun: true})
+	buildapitest.Tell(w, buildapi.Event{Key: key, Tests: order.Tests, Begun: true})
 	if reply.Hold != nil {
 		select {
 		case <-reply.Hold:
@@ -178,6 +179,6 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order buildapi.O
 		s.mu.Unlock()
 	}
 	if reply.Report != "" {
-		buildapitest.Tell(w, buildapi.Event{Key: key, Report: json.RawMessage(reply.Report)})
+		buildapitest.Tell(w, buildapi.Event{Key: key, Tests: order.Tests, Report: json.RawMessage(reply.Report)})
 	}
 }
