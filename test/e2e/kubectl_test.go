@@ -97,7 +97,7 @@ func (ns *namespace) dump(ctx context.Context) {
 		out, _ := kubectl(ctx, args...) // an error is in what it printed
 		fmt.Fprintf(&all, "$ kubectl %s\n%s\n", strings.Join(args, " "), out)
 	}
-	show("-n", ns.name, "get", "functions,deployments,replicasets,pods,services,endpointslices,configmaps", "-o", "wide")
+	show("-n", ns.name, "get", "functions,deployments,replicasets,jobs,pods,services,endpointslices,configmaps", "-o", "wide")
 	show("-n", ns.name, "get", "functions", "-o", "yaml")
 	show("-n", ns.name, "get", "pods", "-o", "yaml")
 	show("-n", ns.name, "events")

@@ -10,7 +10,7 @@ import (
 )
 
 // watchedResources are the resources that the operator watches.
-var watchedResources = []string{"functions", "deployments", "services", "configmaps", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers", "replicasets", "controllerrevisions", "pods", "endpointslices"}
+var watchedResources = []string{"functions", "deployments", "services", "configmaps", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers", "replicasets", "controllerrevisions", "jobs", "pods", "endpointslices"}
 
 // edits are scenarios of which the operator may see only the end.
 var edits = []*scenario{
