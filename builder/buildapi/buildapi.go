@@ -74,7 +74,7 @@ type Order struct {
 	Environment map[string]string `json:"environment,omitempty"`
 
 	// Tests requests the compiled tests of the source instead of the function: a binary that runs
-	// the tests of all its packages. The service itself never runs tests. Its key differs from that
+	// the tests of all its packages. The service itself never runs tests. The key of that binary differs from that
 	// of the function. Releases before 0.2 ignore this field, so Client.Build verifies Event.Tests.
 	Tests bool `json:"tests,omitempty"`
 }

@@ -50,7 +50,7 @@ func (c *checker) checkTest(tokens *token.FileSet, f *file, module string) {
 	for _, spec := range syntax.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value) // the parser accepted it
 		if imported == module {
-			continue // of an external test, also if the module is the generated one
+			continue // an external test imports the package that it tests
 		}
 		if message := c.checkImport(imported); message != "" {
 			c.report(f, spec.Path.Pos(), message)

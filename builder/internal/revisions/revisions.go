@@ -25,7 +25,7 @@ import (
 // has the same list.
 var notVersioned = []string{"service", "appProtocol", "replicas", "scaling", "rollout", "revisionHistoryLimit", "progressDeadlineSeconds"}
 
-// notVersionedOfBuild are the fields of spec.build of which the same is true.
+// notVersionedOfBuild are the fields of spec.build that do not affect the pods.
 var notVersionedOfBuild = []string{"test", "testEnv"}
 
 // sourceField is the field of a spec with the source.

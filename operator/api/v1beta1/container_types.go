@@ -204,7 +204,8 @@ const (
 type BuildSpec struct {
 	// strategy is the place where the source is compiled:
 	//   - Shared compiles it once, in the build service of the cluster. Pods start faster. An update
-	//     that does not compile creates no pods; the pods of a new Function start while it compiles.
+	//     that does not compile creates no pods; the pods of a new Function start while it compiles,
+	//     unless test is set.
 	//   - InPod compiles it in an init container of each pod and does not require the build
 	//     service.
 	//
@@ -215,8 +216,8 @@ type BuildSpec struct {
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 
-	// resources are the resource requests and limits of the init container that compiles. A Shared
-	// build uses only the limit of memory. Defaults, unless the FunctionClass or the cluster
+	// resources are the resource requests and limits of the init container that compiles, and of the
+	// pod that runs tests. A Shared build uses only the limit of memory. Defaults, unless the FunctionClass or the cluster
 	// settings change them:
 	//   - requests: cpu 50m, memory 128Mi, ephemeral-storage 64Mi
 	//   - limits: cpu 2, memory 768Mi, ephemeral-storage 1Gi
@@ -228,9 +229,9 @@ type BuildSpec struct {
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
-	// timeout is the maximum duration of a build, including the download of modules. Default: the
-	// setting "build.timeout". If that is not set: 1m, or 5m if the builder image has no build
-	// cache. Range: 1s to 1h. The cluster has a maximum, by default 10m (see the setting
+	// timeout is the maximum duration of a build, including the download of modules, and, separately,
+	// of its tests. Default: the setting "build.timeout". If that is not set: 1m, or for a build 5m
+	// if the builder image has no build cache. Range: 1s to 1h. The cluster has a maximum, by default 10m (see the setting
 	// "build.maxTimeout"). Admission rejects a longer timeout. If a stored spec exceeds the maximum,
 	// for example because the maximum was lowered later, the operator uses the maximum and reports
 	// that in the status.
@@ -244,14 +245,15 @@ type BuildSpec struct {
 	// test makes the tests of the source, its _test.go files, a condition of each rollout. The build
 	// service compiles them, and a Job in the namespace of the Function runs them with the
 	// resources and the timeout of the build. If a test fails, nothing is rolled out, and the status
-	// contains the failures. A version that was rolled out before is not tested again. The strategy
-	// must be Shared. Default: false.
+	// contains the failures. A version that was rolled out before is not tested again while its
+	// ControllerRevision exists. The strategy must be Shared. Default: false.
 	// +optional
 	Test bool `json:"test,omitempty"`
 
-	// testEnv is the list of environment variables of the tests. They also have those of env and
-	// envFrom, except values from Secrets, unless testEnv contains a variable of that name. A change
-	// of testEnv, or of a value that it refers to, concerns only later tests. Maximum: 256.
+	// testEnv is the list of environment variables of the tests. The tests also get the variables of
+	// env and envFrom that are not from Secrets. A variable in testEnv replaces one of the same
+	// name. A change of testEnv does not change pods, and runs the tests of a version again that is
+	// not rolled out yet. A change of a value that it refers to does neither. Maximum: 256.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -47,8 +47,8 @@ type Function struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is the desired state. A change triggers a rollout, except for a change of service,
-	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit or progressDeadlineSeconds. The
-	// old pods serve until the new ones are ready.
+	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit, progressDeadlineSeconds,
+	// build.test or build.testEnv. The old pods serve until the new ones are ready.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 

@@ -13,7 +13,8 @@ const (
 	// ConditionSourceValid is True when the source parses and declares the handler.
 	ConditionSourceValid = "SourceValid"
 
-	// ConditionBuilt is True when the latest revision has been compiled.
+	// ConditionBuilt is True when the latest revision has been compiled, and its tests have passed
+	// if they are required.
 	ConditionBuilt = "Built"
 
 	// ConditionAvailable is True when any revision serves requests, or when the function sleeps and
@@ -52,8 +53,8 @@ const (
 	ReasonBuildOutOfMemory = "BuildOutOfMemory"
 	ReasonBuildFailed      = "BuildFailed"
 
-	// ReasonTesting is the reason of Built while the tests of a source that compiles are running, and
-	// ReasonTestsFailed if they failed, see spec.build.test.
+	// ReasonTesting is the reason of Built while the tests are compiled or run, and ReasonTestsFailed
+	// after they failed, see spec.build.test.
 
 	ReasonTesting     = "Testing"
 	ReasonTestsFailed = "TestsFailed"
@@ -230,8 +231,8 @@ type FunctionStatus struct {
 	Build *BuildStatus `json:"build,omitempty"`
 
 	// currentRevision is the name of the ControllerRevision of the latest spec. It is empty while there
-	// is none: the spec is invalid or cannot be validated, is being compiled, does not compile, or
-	// waits until the previous revision has been woken.
+	// is none: the spec is invalid or cannot be validated, is being compiled or tested, does not
+	// compile, fails its tests, or waits until the previous revision has been woken.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 

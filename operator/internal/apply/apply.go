@@ -48,7 +48,8 @@ type Applier struct {
 }
 
 // Apply applies a plan that was made from a Snapshot. It continues after an error, because no
-// object requires another one to exist. The order to the build service is sent first, because a
+// object requires another one to exist, except the Job of tests, which is created after its
+// NetworkPolicy. The order to the build service is sent first, because a
 // build takes long. The source is stored before the pods that compile it are created, and a version
 // is recorded before it runs. The Deployment is not changed if the spec has changed in the meantime.
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {

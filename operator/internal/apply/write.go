@@ -36,8 +36,8 @@ func (a *Applier) ownByApply(ctx context.Context, live client.Object) error {
 }
 
 // remove deletes the object with the UID that was read, and no other object of the same name. The
-// error is a conflict if a Deployment has changed since it was read: its pods may serve now. The pods
-// of a Job are deleted too.
+// error is a conflict if a Deployment has changed since it was read: its pods may serve now. With
+// background propagation, the pods of a Job are deleted too.
 func (a *Applier) remove(ctx context.Context, obj client.Object) error {
 	uid, version := obj.GetUID(), obj.GetResourceVersion()
 	conditions := client.Preconditions{UID: &uid}

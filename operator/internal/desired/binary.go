@@ -42,7 +42,7 @@ func (b *Binary) env() []*envVar {
 	}
 }
 
-// replace sets the value of a variable if that identifies the binary.
+// replace overwrites v with the variable of b that has the given name, if there is one.
 func (b *Binary) replace(v *envVar, name string) {
 	for _, own := range b.env() {
 		if *own.Name == name {

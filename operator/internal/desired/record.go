@@ -118,10 +118,11 @@ func SetData(record *appsv1ac.ControllerRevisionApplyConfiguration, data *Record
 // the same list.
 var notVersioned = []string{"function", "service", "appProtocol", "replicas", "scaling", "rollout", "revisionHistoryLimit", "progressDeadlineSeconds"}
 
-// notVersionedOfBuild are the fields of spec.build of which the same is true.
+// notVersionedOfBuild are the fields of spec.build that do not affect the pods.
 var notVersionedOfBuild = []string{"test", "testEnv"}
 
-// VersionedFields returns the fields of a spec that a record contains: those that affect the pods.
+// VersionedFields returns the fields of a spec that a record contains: those that affect the pods, without
+// the source.
 func VersionedFields(spec map[string]any) map[string]any {
 	versioned := maps.Clone(spec)
 	for _, name := range notVersioned {

@@ -11,7 +11,7 @@ import (
 )
 
 // SpecWithoutValues returns the hash of everything in a Function that affects its pods, except the
-// values in ConfigMaps and Secrets. A record of the version has it, see RecordedSpec.
+// values in ConfigMaps and Secrets. RecordedSpec returns that of a recorded version.
 func SpecWithoutValues(fn *v1beta1.Function, s settings.Settings) string {
 	return specHash(fn, podMetadataFrom(fn, s))
 }

@@ -25,36 +25,39 @@ const (
 	// exitWithoutBinary is the exit code of a launcher that failed to fetch its binary.
 	exitWithoutBinary = 125
 
-	// defaultTestTimeout is the timeout of tests if there is no timeout of the build.
+	// defaultTestTimeout is the timeout of tests if neither the spec nor the settings have a timeout
+	// of the build.
 	defaultTestTimeout = time.Minute
 
-	// testStartTimeout is the time for scheduling the pod of the tests and starting it.
+	// testStartTimeout is the time that a Job may take in addition to that of its tests, for
+	// scheduling and starting pods.
 	testStartTimeout = 5 * time.Minute
 
-	// neverReady is the condition that the pods of tests never have. Without it, Services of others
-	// could select such a pod by a label of its class.
+	// neverReady is a condition that the pods of tests never have, so that they are never ready.
+	// Otherwise a Service of somebody else could select such a pod by a label of its FunctionClass,
+	// and send it requests.
 	neverReady = "goless.io/serves"
 )
 
 // maxJobName is the maximum length of the name of a Job, which is also a label of its pods.
 const maxJobName = 63
 
-// TestJobName returns the name of the Job that runs the tests of a version of a Function. It is another
-// one if testEnv or the class changes, because the tests may have failed for that reason, and after
-// the Function was deleted.
+// TestJobName returns the name of the Job that runs the tests of a version of a Function. The name
+// changes with testEnv and the class, which may be the reason for a failure, and with the UID of a
+// Function that was created again.
 func TestJobName(fn *v1beta1.Function, s settings.Settings) string {
 	suffix := "-tests-" + Digest([]any{fn.Name, fn.UID, SpecWithoutValues(fn, s), fn.Spec.Build.TestEnv, ClassHash(s.Class)})
 	return fn.Name[:min(len(fn.Name), maxJobName-len(suffix))] + suffix
 }
 
-// TestTimeout returns the time in which the tests of a Function must end, at most one hour, which the
-// access policy allows.
+// TestTimeout returns the time in which the tests of a Function must end, at most one hour: the
+// access policy limits the duration of the Job.
 func TestTimeout(fn *v1beta1.Function, s settings.Settings) time.Duration {
 	return min(cmp.Or(buildTimeout(fn, s), defaultTestTimeout), time.Hour)
 }
 
 // TestJob returns the Job that runs the tests of a Function once. binary contains the tests. Another
-// pod replaces one that is evicted, or that cannot fetch the binary. Labels of the Function are not
+// pod replaces one with the condition DisruptionTarget, and one that cannot fetch the binary. Labels of the Function are not
 // copied to the pod: a Service or a PodDisruptionBudget could select it by them.
 func TestJob(fn *v1beta1.Function, s settings.Settings, binary *Binary) *batchv1ac.JobApplyConfiguration {
 	pod := corev1ac.PodTemplateSpec()
@@ -148,7 +151,7 @@ func withoutSecrets(fn *v1beta1.Function) *v1beta1.Function {
 func TestPolicyName(fn *v1beta1.Function) string { return fn.Name + ".tests" }
 
 // TestPolicy returns the NetworkPolicy of the pods that run the tests of a Function. It allows the
-// same connections to other pods as that of the function, and none from them.
+// same egress as that of the function, and no ingress.
 func TestPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	spec := networkingv1ac.NetworkPolicySpec().
 		WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{TestsLabel: fn.Name})).

@@ -18,7 +18,7 @@ import (
 type TestRun struct {
 	Job batchv1.Job
 
-	// Pod is the newest pod of the Job; nil if there is none, and if the tests have passed. PodErr is
+	// Pod is the newest pod of the Job; nil if there is none, and if the Job is complete. PodErr is
 	// the reason why it could not be read.
 	Pod    *corev1.Pod
 	PodErr error
@@ -27,8 +27,8 @@ type TestRun struct {
 // Passed reports whether the Job is complete.
 func (r *TestRun) Passed() bool { return r.condition(batchv1.JobComplete) != nil }
 
-// Failed returns the condition of a Job that has failed, or that fails when its last pod has ended,
-// which a pod on a lost node never does; nil if it has not failed.
+// Failed returns the condition Failed or FailureTarget of the Job; nil if it has neither. A Job whose
+// pod is on a lost node may never become Failed.
 func (r *TestRun) Failed() *batchv1.JobCondition {
 	return cmp.Or(r.condition(batchv1.JobFailed), r.condition(batchv1.JobFailureTarget))
 }

@@ -23,8 +23,8 @@ type BuildService struct {
 	// waits for the build.
 	Running bool
 
-	// Tests is the state of the tests of the source, which has compiled; nil if they have passed or
-	// are not required.
+	// Tests is the state of the tests of the source; nil if they have passed, are not required, or
+	// wait for the source to compile.
 	Tests *Tests
 }
 

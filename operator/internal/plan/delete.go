@@ -14,8 +14,8 @@ import (
 )
 
 // deletions plans the objects to delete: Services of a former spec.service once the new one exists,
-// records and sources of former versions, a PodDisruptionBudget that is no longer needed, and what has
-// run tests.
+// records and sources of former versions, a PodDisruptionBudget that is no longer needed, and Jobs
+// and NetworkPolicies of tests.
 func (p *planner) deletions(fn *v1beta1.Function) {
 	if metav1.IsControlledBy(p.seen.Service, fn) {
 		for _, service := range p.seen.Services {

@@ -38,7 +38,7 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 	switch {
 	case untested && inPod:
 		return p.whileUnbuilt(fn, compiling), &BuildService{Tests: &Tests{Result: TestsFailed, Message: validation.NoTestsInPod}}
-	case untested && p.awaitsBuild(fn): // for a former version, whose pods do not serve
+	case untested && p.awaitsBuild(fn): // its pods wait for a binary, and none of them serves
 		p.deleteOwn(fn, p.seen.Deployment)
 		return nil, &BuildService{Answer: p.order(fn)}
 	case keeps && has == nil:
@@ -82,14 +82,14 @@ func (p *planner) keepsTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentA
 	return p.seen.AwaitsClass || !otherClass && p.settings.Rollout != settings.Always && (compiled || built(fn))
 }
 
-// built reports whether the last valid source has compiled. Its tests do not matter.
+// built reports whether the last valid source has compiled, according to the condition Built.
 func built(fn *v1beta1.Function) bool {
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionBuilt)
 	return c != nil && slices.Contains([]string{v1beta1.ReasonBuilt, v1beta1.ReasonTesting, v1beta1.ReasonTestsFailed, v1beta1.ReasonInvalidSource}, c.Reason)
 }
 
-// whileUnbuilt returns the Deployment of a Function whose source has not compiled: want with the
-// current pod template. If the pods can no longer fetch their images or their binary, the template
+// whileUnbuilt returns the Deployment of a Function whose latest version may not be rolled out,
+// because it has not compiled or its tests have not passed: want with the current pod template. If the pods can no longer fetch their images or their binary, the template
 // gets other ones, and nothing else in it changes: the latest spec is not built or not tested. The
 // result is nil if another client has changed the template and there is no record of it.
 func (p *planner) whileUnbuilt(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {

@@ -42,25 +42,25 @@ type Plan struct {
 	Omitted     int32
 
 	// Orders are the builds to request from the build service. Each is the Function with one of its
-	// sources. All other orders of the Function are canceled.
+	// sources. All other orders of the Function except TestOrder are canceled.
 	Orders []*v1beta1.Function
 
 	// DoubtOrders reports whether pods may be fetching a binary that the build service has built
 	// and then lost.
 	DoubtOrders bool
 
-	// TestOrder is the Function whose tests to order; nil for none.
+	// TestOrder is the Function whose tests to compile; nil for none.
 	TestOrder *v1beta1.Function
 
 	// TestJob is the Job to create that runs the tests, and TestPolicy the NetworkPolicy of its pod;
-	// nil for none. TestDelay is the time after which the state of the tests is read again; 0 if it
-	// is not.
+	// nil for none. TestDelay is the time after which to reconcile again because of the tests; 0 for
+	// never.
 	TestJob    *batchv1ac.JobApplyConfiguration
 	TestPolicy *networkingv1ac.NetworkPolicyApplyConfiguration
 	TestDelay  time.Duration
 
 	// BuildService is the state of the latest source in the build service; nil if the pods compile
-	// it.
+	// it and it needs no tests.
 	BuildService *BuildService
 
 	// Source is the Function with the source to store in a ConfigMap; nil if there is nothing to

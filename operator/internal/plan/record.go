@@ -30,11 +30,11 @@ func (p *planner) record(fn *v1beta1.Function) {
 	switch {
 	case i < 0:
 		version := fn
-		if former := p.seen.Revision(fn, desired.RevisionIn(p.Deployment)); former != nil { // the latest source has not been built
+		if former := p.seen.Revision(fn, desired.RevisionIn(p.Deployment)); former != nil { // the latest source has not been built or tested
 			version = former
 		}
-		// The template of a former spec was repaired. Its record has that spec, which a new one would
-		// not.
+		// The template of a former spec was repaired. The existing record is kept: a new one could
+		// not contain that spec.
 		if of := desired.RecordOfSpec(p.Deployment, p.seen.Records); of >= 0 && !desired.RenderedFor(version, p.settings, p.Deployment) {
 			p.RecordName = p.seen.Records[of].Name
 			return

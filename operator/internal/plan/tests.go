@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// testRecheck is the time after which the pod of running tests is read again, which is not
-	// watched.
+	// testRecheck is the interval for reading the pod of running tests. Such pods are not watched.
 	testRecheck = 10 * time.Second
 
 	// testRetry is the time after which tests that could not run are tried again.
 	testRetry = time.Minute
 )
 
-// Tests is the state of the tests of a version that is not rolled out before they have passed.
+// Tests is the state of the tests of a version that waits for them.
 type Tests struct {
-	// Answer is the answer to the order for the tests.
+	// Answer is the answer to the order for the tests, as long as there is no Job.
 	Answer buildclient.Answer
 
 	// Job is the name of the Job that runs them; empty while they are being compiled.
@@ -37,11 +36,10 @@ type Tests struct {
 	// Pod is the newest pod of the Job, as far as it is known.
 	Pod *corev1.Pod
 
-	// Result is how the tests ended; empty while they are running.
+	// Result is the result of the Job; empty while the tests are compiled or run.
 	Result TestResult
 
-	// Message is the reason for the Result, or what running tests wait for, as far as Pod does not
-	// contain it.
+	// Message explains the Result, or says what the tests wait for. It is empty if Pod contains that.
 	Message string
 }
 
@@ -55,7 +53,7 @@ const (
 )
 
 // neededTests returns the name of the Job whose tests must pass before a Function is rolled out; empty
-// for none. A version that was rolled out before is not tested again.
+// for none. A version that was rolled out before and is still recorded is not tested again.
 func (p *planner) neededTests(fn *v1beta1.Function) string {
 	applied := p.seen.Applied()
 	if !fn.Tests() || desired.IsIntact(applied) && !p.awaitsBuild(fn) && desired.RenderedFor(fn, p.settings, applied) {
@@ -71,8 +69,8 @@ func (p *planner) neededTests(fn *v1beta1.Function) string {
 // planTests plans the next step of running the tests of a Function whose source has compiled. It
 // returns the state of the build with that of the tests; nil if they have passed.
 //
-// The Job is the record of the result. If someone deletes it, the tests run again. It is deleted when
-// the version is recorded.
+// The Job is the record of the result. If someone deletes it, the tests run again. It is deleted after
+// the version was applied.
 func (p *planner) planTests(fn *v1beta1.Function, build *BuildService) *BuildService {
 	tests := &Tests{}
 	state := &BuildService{Tests: tests}
@@ -126,7 +124,7 @@ func (p *planner) startTests(fn *v1beta1.Function, tests *Tests) {
 	}
 }
 
-// planTestPolicy plans the NetworkPolicy of the pod with these labels that runs tests. As for the pods
+// planTestPolicy plans the NetworkPolicy of the pod that runs tests, which has these labels. As for the pods
 // of the function, there is none if another policy selects the pod.
 func (p *planner) planTestPolicy(fn *v1beta1.Function, pod map[string]string) {
 	if p.settings.NetworkPolicy && !p.seen.PolicySelects(pod) {

@@ -117,7 +117,7 @@ func attemptToReport(attempts []outcome) outcome {
 }
 
 // failedBefore reports whether the status already reports that the latest revision does not
-// compile. An operator that has just started requests the build again.
+// compile, or that its tests failed. An operator that has just started requests the build again.
 func (v *view) failedBefore() bool {
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
 	return before != nil && before.ObservedGeneration == v.fn.Generation && v.fn.Status.LatestRevision == v.revision && v.outcomeInStatus().failed()
@@ -132,7 +132,7 @@ func (v *view) outcomeInStatus() outcome {
 	return outcome{reason: before.Reason, message: before.Message}
 }
 
-// withoutReport returns the outcome while the build service has no report.
+// withoutReport returns the outcome while neither the build service nor the tests have a result.
 func withoutReport(o *plan.BuildService) outcome {
 	answer, reason, waits := o.Answer, v1beta1.ReasonBuilding, "waiting for the build service to compile the source"
 	if o.Tests != nil {
@@ -210,7 +210,7 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 			Duration: r.Duration, Toolchain: r.Toolchain,
 		}
 	}
-	if before != nil && v.build.reason == v1beta1.ReasonBuilt && (len(before.Diagnostics) > 0 || before.Output != "") { // of tests that have passed now
+	if before != nil && v.build.reason == v1beta1.ReasonBuilt && (len(before.Diagnostics) > 0 || before.Output != "") { // left from failed tests that pass now
 		passed := *before
 		passed.Diagnostics, passed.Omitted, passed.Output = nil, 0, ""
 		return &passed

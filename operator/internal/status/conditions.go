@@ -157,8 +157,8 @@ func (v *view) ready() (metav1.Condition, bool) {
 	return no(reason, message), false
 }
 
-// testing reports whether the tests of the latest version have not passed yet. Pods of the same source
-// are those of the version before.
+// testing reports whether the latest version waits for its tests, or they have failed. Pods with the
+// same source then belong to the previous version.
 func (v *view) testing() bool {
 	o := v.seen.Plan.BuildService
 	return o != nil && o.Tests != nil

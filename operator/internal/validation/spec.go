@@ -44,8 +44,8 @@ func scalingErrors(path *field.Path, fn *v1beta1.Function) field.ErrorList {
 const NoTestsInPod = "only the build service compiles tests, and this source is compiled InPod; set spec.build.strategy to Shared, or remove spec.build.test"
 
 // Tests checks that the tests of a Function can be compiled. The admission webhook rejects a Function
-// with which they cannot. The operator does not, because the settings may have changed: it reports
-// that the tests of the next version have failed, and keeps the current one.
+// whose tests cannot. The operator does not, because the settings may have changed: it reports the
+// reason TestsFailed for the next version, and keeps the current one.
 func Tests(fn *v1beta1.Function, s settings.Settings) field.ErrorList {
 	if !fn.Tests() || desired.Strategy(fn, s) == v1beta1.BuildShared {
 		return nil
