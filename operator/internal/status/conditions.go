@@ -238,7 +238,8 @@ func (v *view) hasWantedReplicas() bool {
 //
 // If observedGeneration lags, Progressing may describe the previous template. It is trusted only if
 // the ReplicaSet of the current rollout has the latest template and an available pod (if the
-// Deployment has any), and no other ReplicaSet has pods: then only the scale has changed.
+// Deployment has any, and is not scaled to 0), and no other ReplicaSet has pods: then only the scale
+// has changed.
 func (v *view) rolledOut() bool {
 	d := v.seen.Outcome.Deployment
 	progressing := workload.Progressing(d)
@@ -253,7 +254,7 @@ func (v *view) rolledOut() bool {
 	for _, rs := range v.seen.Snapshot.ReplicaSets {
 		switch {
 		case number != "" && isCurrent(d, &rs):
-			latest = rs.Status.AvailableReplicas > 0 || d.Status.AvailableReplicas == 0
+			latest = rs.Status.AvailableReplicas > 0 || d.Status.AvailableReplicas == 0 || workload.Replicas(d) == 0
 		case rs.Status.Replicas > 0:
 			return false
 		}

@@ -35,6 +35,19 @@ func fellAsleep(t *testing.T) *v1beta1.Function {
 	return fn
 }
 
+// While a function falls asleep, it stays ready, also if its ReplicaSet is already scaled to 0 and the
+// status of its Deployment is not updated yet.
+func TestFallsAsleep(t *testing.T) {
+	d := numbered(rolledOut(deployment(1, 1, latest)), "1")
+	d.Generation, d.Spec.Replicas = d.Status.ObservedGeneration+1, new(int32(0))
+	for _, available := range []int32{0, 1} {
+		got := status.Of(served(t), seen(d, []appsv1.ReplicaSet{rollout(latest, "1", available)}, pod(latest, ended(0, `{"reason":"Built"}`))))
+		if truth := truth(got); truth != "SourceValid Built Available Ready" {
+			t.Errorf("with %d available pods: %s", available, truth)
+		}
+	}
+}
+
 // TestSleep checks the status of a function that may sleep in each of its states.
 func TestSleep(t *testing.T) {
 	const whole = "SourceValid Built Available Ready"
