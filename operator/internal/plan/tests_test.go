@@ -242,6 +242,17 @@ func TestTestsAreTurnedOn(t *testing.T) {
 	}
 }
 
+// A function that returns to the version that serves, after the tests of another one did not compile,
+// keeps its template, also if the operator was upgraded.
+func TestReturnAfterTests(t *testing.T) {
+	s := begin(t, shared, first).with(tests).serving(binary, 1).answer(buildclient.Answer{Binary: binary})
+	before := desired.TemplateIn(s.seen.OwnedFields)
+	s.fn.Status.Conditions[0].Reason = v1beta1.ReasonCompileFailed
+	if p := s.under(withImages("builder:2", "launcher:2")).plan(); desired.TemplateIn(p.Deployment) != before {
+		t.Error("the template has changed")
+	}
+}
+
 // If the settings do not allow the build service any more, the next version is not rolled out, and the
 // Function is managed as before.
 func TestTestsWithoutBuildService(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"goless.io/operator/api/v1beta1"
@@ -124,11 +125,15 @@ func TestTestsOfSameSource(t *testing.T) {
 	expect(t, status.Of(fn, ordered(serving, wrong)), "CompileFailed", "no", "SourceValid Available Stalled", latest)
 }
 
-// A version that fixes one that crashes is not reported as crashing while its tests run.
+// A version that fixes one that crashes or does not become ready is not reported as such while its
+// tests run.
 func TestTestsOfFix(t *testing.T) {
-	crashes := seen(deployment(1, 0, latest), nil, crashing(sharedPod(latest)))
-	got := status.Of(function(1), ordered(crashes, ofTests(plan.Tests{Job: "j", Pod: &corev1.Pod{}})))
-	expect(t, got, "Testing", "runs the tests", "SourceValid Reconciling", "")
+	for _, d := range []*appsv1.Deployment{deployment(1, 0, latest), overdue(deployment(1, 0, latest))} {
+		crashes := seen(d, nil, crashing(sharedPod(latest)))
+		crashes.Snapshot.Time = time.Now().Add(24 * time.Hour) // after the progress deadline
+		got := status.Of(function(1), ordered(crashes, ofTests(plan.Tests{Job: "j", Pod: &corev1.Pod{}})))
+		expect(t, got, "Testing", "runs the tests", "SourceValid Reconciling", "")
+	}
 }
 
 // Only the end of a long output is in the status, from the beginning of a line.
