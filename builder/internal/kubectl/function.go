@@ -140,39 +140,27 @@ func (k *Client) Wake(ctx context.Context, f *Function) error {
 	return err
 }
 
-// AwaitEndpoints waits until the Service of a ready Function routes to its pods, and not to pods
-// that are being deleted, such as those of the previous version. The routes may change a moment
-// after the Function becomes Ready.
+// AwaitEndpoints waits until the Service of a ready Function routes to its pods or to the activators,
+// which forward requests to its pods, and not to pods that are being deleted, such as those of the
+// previous version. The routes may change a moment after the Function becomes Ready.
 func (k *Client) AwaitEndpoints(ctx context.Context, f *Function) error {
-	of := []string{"endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name=" + f.Status.Service, "--namespace=" + f.Metadata.Namespace}
-	for _, err := range watch[struct{}](ctx, k, of...) {
+	args := []string{"endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name=" + f.Status.Service, "--namespace=" + f.Metadata.Namespace}
+	for _, err := range watch[struct{}](ctx, k, args...) {
 		if err != nil {
 			return err
 		}
-		if leads, err := k.leadsToLivingPods(ctx, f, of); leads || err != nil {
+		if routes, err := k.routesAreCurrent(ctx, f, args); routes || err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leadsToLivingPods reports whether the EndpointSlices of a Service contain pods of a Function,
-// none of which is being deleted. Endpoints of the activators, which forward requests, have no pod
-// name.
-func (k *Client) leadsToLivingPods(ctx context.Context, f *Function, of []string) (bool, error) {
-	var slices struct {
-		Items []struct {
-			Endpoints []struct {
-				Conditions struct {
-					Ready bool `json:"ready"`
-				} `json:"conditions"`
-				TargetRef struct {
-					Name string `json:"name"`
-				} `json:"targetRef"`
-			} `json:"endpoints"`
-		} `json:"items"`
-	}
-	if err := k.decode(ctx, &slices, append([]string{"get"}, of...)...); err != nil {
+// routesAreCurrent reports whether the EndpointSlices that args select route to a Function, and not to a
+// pod of it that is being deleted.
+func (k *Client) routesAreCurrent(ctx context.Context, f *Function, args []string) (bool, error) {
+	var slices endpointSlices
+	if err := k.decode(ctx, &slices, append([]string{"get"}, args...)...); err != nil {
 		return false, err
 	}
 	pods, err := k.pods(ctx, f)
@@ -183,18 +171,46 @@ func (k *Client) leadsToLivingPods(ctx context.Context, f *Function, of []string
 	for _, p := range pods {
 		living[p.Metadata.Name] = p.Metadata.DeletionTimestamp == ""
 	}
-	leads := false
-	for _, slice := range slices.Items {
+	return slices.areCurrent(living), nil
+}
+
+// activatorSlices is the value of the label endpointslice.kubernetes.io/managed-by in EndpointSlices with
+// activators. See goless.io/operator/internal/activator/routing.
+const activatorSlices = "goless-activator"
+
+// endpointSlices are the EndpointSlices of a Service.
+type endpointSlices struct {
+	Items []struct {
+		Metadata struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"metadata"`
+		Endpoints []struct {
+			Conditions struct {
+				Ready bool `json:"ready"`
+			} `json:"conditions"`
+			TargetRef struct {
+				Name string `json:"name"`
+			} `json:"targetRef"`
+		} `json:"endpoints"`
+	} `json:"items"`
+}
+
+// areCurrent reports whether there are ready endpoints, each of which is an activator or a living pod.
+func (s *endpointSlices) areCurrent(living map[string]bool) bool {
+	found := false
+	for _, slice := range s.Items {
+		ofActivators := slice.Metadata.Labels["endpointslice.kubernetes.io/managed-by"] == activatorSlices
 		for _, endpoint := range slice.Endpoints {
-			if endpoint.Conditions.Ready && endpoint.TargetRef.Name != "" {
-				if !living[endpoint.TargetRef.Name] {
-					return false, nil
-				}
-				leads = true
+			switch {
+			case !endpoint.Conditions.Ready:
+			case !ofActivators && !living[endpoint.TargetRef.Name]:
+				return false
+			default:
+				found = true
 			}
 		}
 	}
-	return leads, nil
+	return found
 }
 
 // IsFunctionError reports whether Ready is false because of the Function itself, and not because of its

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,5 +26,35 @@ func TestWatchEnds(t *testing.T) {
 		}
 		cancel()
 		break
+	}
+}
+
+// Each case contains EndpointSlices of a function with the pods new and old, the latter of which is being
+// deleted.
+func TestRoutesAreCurrent(t *testing.T) {
+	const (
+		latest    = `{"endpoints":[{"conditions":{"ready":true},"targetRef":{"name":"new"}}]}`
+		deleted   = `{"endpoints":[{"conditions":{"ready":true},"targetRef":{"name":"old"}}]}`
+		ending    = `{"endpoints":[{"conditions":{"ready":false},"targetRef":{"name":"old"}}]}`
+		activator = `{"metadata":{"labels":{"endpointslice.kubernetes.io/managed-by":"goless-activator"}},` +
+			`"endpoints":[{"conditions":{"ready":true},"targetRef":{"name":"goless-activator-a"}}]}`
+	)
+	for slices, want := range map[string]bool{
+		``:                        false,
+		latest:                    true,
+		activator:                 true, // the function sleeps
+		ending:                    false,
+		latest + `,` + ending:     true,
+		latest + `,` + deleted:    false,
+		activator + `,` + latest:  true,
+		activator + `,` + deleted: false,
+	} {
+		var s endpointSlices
+		if err := json.Unmarshal([]byte(`{"items":[`+slices+`]}`), &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.areCurrent(map[string]bool{"new": true, "old": false}); got != want {
+			t.Errorf("%s: got %t", slices, got)
+		}
 	}
 }
