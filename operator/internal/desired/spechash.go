@@ -10,9 +10,9 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// SpecWithoutValues returns the hash of everything in a Function that affects its pods, except the
+// SpecHashWithoutValues returns the hash of everything in a Function that affects its pods, except the
 // values in ConfigMaps and Secrets. RecordedSpec returns that of a recorded version.
-func SpecWithoutValues(fn *v1beta1.Function, s settings.Settings) string {
+func SpecHashWithoutValues(fn *v1beta1.Function, s settings.Settings) string {
 	return specHash(fn, podMetadataFrom(fn, s))
 }
 

@@ -22,8 +22,8 @@ const (
 	// FunctionLabel, by which the Service selects pods.
 	TestsLabel = "goless.io/tests"
 
-	// exitWithoutBinary is the exit code of a launcher that failed to fetch its binary.
-	exitWithoutBinary = 125
+	// ExitWithoutBinary is the exit code of a launcher that failed to fetch its binary.
+	ExitWithoutBinary = 125
 
 	// defaultTestTimeout is the timeout of tests if neither the spec nor the settings have a timeout
 	// of the build.
@@ -46,7 +46,7 @@ const maxJobName = 63
 // changes with testEnv and the class, which may be the reason for a failure, and with the UID of a
 // Function that was created again.
 func TestJobName(fn *v1beta1.Function, s settings.Settings) string {
-	suffix := "-tests-" + Digest([]any{fn.Name, fn.UID, SpecWithoutValues(fn, s), fn.Spec.Build.TestEnv, ClassHash(s.Class)})
+	suffix := "-tests-" + Digest([]any{fn.Name, fn.UID, SpecHashWithoutValues(fn, s), fn.Spec.Build.TestEnv, ClassHash(s.Class)})
 	return fn.Name[:min(len(fn.Name), maxJobName-len(suffix))] + suffix
 }
 
@@ -76,7 +76,7 @@ func TestJob(fn *v1beta1.Function, s settings.Settings, binary *Binary) *batchv1
 				WithOnPodConditions(batchv1ac.PodFailurePolicyOnPodConditionsPattern().WithType(corev1.DisruptionTarget).WithStatus(corev1.ConditionTrue)),
 			batchv1ac.PodFailurePolicyRule().WithAction(batchv1.PodFailurePolicyActionFailJob).
 				WithOnExitCodes(batchv1ac.PodFailurePolicyOnExitCodesRequirement().
-					WithContainerName(FunctionContainer).WithOperator(batchv1.PodFailurePolicyOnExitCodesOpNotIn).WithValues(0, exitWithoutBinary)),
+					WithContainerName(FunctionContainer).WithOperator(batchv1.PodFailurePolicyOnExitCodesOpNotIn).WithValues(0, ExitWithoutBinary)),
 		)).
 		WithTemplate(pod)
 	return batchv1ac.Job(TestJobName(fn, s), fn.Namespace).
@@ -91,11 +91,11 @@ func testPod(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 		WithRunAsNonRoot(true).
 		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
 	setUser(security, s)
-	volumes, mounts := separate(append(fileVolumes(withoutSecrets(fn)), mounted(emptyDir(volumeTmp, "512Mi"), tmpDir)))
+	volumes, mounts := separate(append(fileVolumes(receivedByTests(fn)), mounted(emptyDir(volumeTmp, "512Mi"), tmpDir)))
 	tests := container(FunctionContainer, s.Images.Function, buildResources(fn, s)).
 		WithEnv(testEnv(fn, s)...).
 		WithEnv(binary.env()...).
-		WithEnvFrom(functionEnvFrom(withoutSecrets(fn))...).
+		WithEnvFrom(functionEnvFrom(receivedByTests(fn))...).
 		WithVolumeMounts(mounts...).
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 	pod := corev1ac.PodSpec().
@@ -124,7 +124,7 @@ func testEnv(fn *v1beta1.Function, s settings.Settings) []*envVar {
 		env("FUNCTION_TEST_TIMEOUT", TestTimeout(fn, s).String()),
 		env("FUNCTION_TEST_REPORT", terminationLog),
 	}
-	for _, v := range withoutSecrets(fn).Spec.Env {
+	for _, v := range receivedByTests(fn).Spec.Env {
 		all = append(all, userEnv(v))
 	}
 	for _, v := range fn.Spec.Build.TestEnv {
@@ -133,9 +133,9 @@ func testEnv(fn *v1beta1.Function, s settings.Settings) []*envVar {
 	return all
 }
 
-// withoutSecrets returns a Function without the variables and files that the tests do not receive:
-// those from Secrets, and variables that testEnv replaces.
-func withoutSecrets(fn *v1beta1.Function) *v1beta1.Function {
+// receivedByTests returns a Function with only the variables and files of it that its tests receive: not
+// those from Secrets, and no variables that testEnv replaces.
+func receivedByTests(fn *v1beta1.Function) *v1beta1.Function {
 	fn = fn.DeepCopy()
 	fn.Spec.Env = slices.DeleteFunc(fn.Spec.Env, func(v v1beta1.EnvVar) bool {
 		replaced := slices.ContainsFunc(fn.Spec.Build.TestEnv, func(t v1beta1.EnvVar) bool { return t.Name == v.Name })

@@ -37,7 +37,7 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 	inPod := desired.Strategy(fn, p.settings) == v1beta1.BuildInPod
 	switch {
 	case untested && inPod:
-		return p.whileUnbuilt(fn, compiling), &BuildService{Tests: &Tests{Result: TestsFailed, Message: validation.NoTestsInPod}}
+		return p.keepOrRepair(fn, compiling), &BuildService{Tests: &Tests{Result: TestsFailed, Message: validation.NoTestsInPod}}
 	case untested && p.awaitsBuild(fn): // its pods wait for a binary, and none of them serves
 		p.deleteOwn(fn, p.seen.Deployment)
 		return nil, &BuildService{Answer: p.order(fn)}
@@ -51,12 +51,12 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 	binary, said := p.binary(fn, has)
 	if binary != nil && untested {
 		if tests := p.planTests(fn, said); tests != nil {
-			return p.whileUnbuilt(fn, compiling), tests
+			return p.keepOrRepair(fn, compiling), tests
 		}
 	}
 	switch {
 	case binary == nil:
-		return p.whileUnbuilt(fn, compiling), said
+		return p.keepOrRepair(fn, compiling), said
 	case keeps && *binary == *has:
 		return desired.Keep(compiling, p.seen.Applied()), said
 	case inPod: // the strategy has changed, and the binary of the pods is lost
@@ -88,11 +88,12 @@ func built(fn *v1beta1.Function) bool {
 	return c != nil && slices.Contains([]string{v1beta1.ReasonBuilt, v1beta1.ReasonTesting, v1beta1.ReasonTestsFailed, v1beta1.ReasonInvalidSource}, c.Reason)
 }
 
-// whileUnbuilt returns the Deployment of a Function whose latest version may not be rolled out,
-// because it has not compiled or its tests have not passed: want with the current pod template. If the pods can no longer fetch their images or their binary, the template
-// gets other ones, and nothing else in it changes: the latest spec is not built or not tested. The
-// result is nil if another client has changed the template and there is no record of it.
-func (p *planner) whileUnbuilt(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
+// keepOrRepair returns the Deployment of a Function whose latest version may not be rolled out, because
+// it has not compiled, its tests have not passed, or it was rolled back: want with the current pod
+// template. If the pods can no longer fetch their images or their binary, the template gets other ones,
+// and nothing else in it changes. The result is nil if another client has changed the template and there
+// is no record of it.
+func (p *planner) keepOrRepair(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	applied := p.seen.Applied()
 	if !desired.IsIntact(applied) {
 		return nil

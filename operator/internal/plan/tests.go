@@ -59,7 +59,7 @@ func (p *planner) neededTests(fn *v1beta1.Function) string {
 	if !fn.Tests() || desired.IsIntact(applied) && !p.awaitsBuild(fn) && desired.RenderedFor(fn, p.settings, applied) {
 		return ""
 	}
-	spec := desired.SpecWithoutValues(fn, p.settings)
+	spec := desired.SpecHashWithoutValues(fn, p.settings)
 	if slices.ContainsFunc(p.seen.Records, func(record appsv1.ControllerRevision) bool { return desired.RecordedSpec(&record) == spec }) {
 		return ""
 	}

@@ -170,7 +170,7 @@ func expectTests(t *testing.T, p *plan.Plan, result plan.TestResult, message str
 // The tests of a version run once: not if only the values of ConfigMaps and Secrets have changed, if
 // the version was rolled out before, or if the operator was upgraded.
 func TestTestsRunOnce(t *testing.T) {
-	recorded := func(s *scene) { s.recordOf(1, desired.SpecWithoutValues(s.fn, s.settings), "t", "r") }
+	recorded := func(s *scene) { s.recordOf(1, desired.SpecHashWithoutValues(s.fn, s.settings), "t", "r") }
 	env := func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "A"}} }
 	for name, test := range map[string]struct {
 		change func(*scene)

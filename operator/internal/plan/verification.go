@@ -56,7 +56,7 @@ func (p *planner) isRejected(fn *v1beta1.Function) bool {
 		return false
 	}
 	if p.ValuesErr != nil {
-		return rejected.SpecWithoutValues == desired.SpecWithoutValues(fn, p.settings)
+		return rejected.SpecWithoutValues == desired.SpecHashWithoutValues(fn, p.settings)
 	}
 	return rejected.Spec == p.compiling.Labels[desired.SpecHashLabel]
 }

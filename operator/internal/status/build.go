@@ -41,7 +41,7 @@ func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.R
 // unless there was no report, which happens if the cache contained the complete Deployment before
 // its pods. A failure is kept until the next attempt.
 func (v *view) builtOutcome() outcome {
-	if v.testing() {
+	if v.awaitsTests() {
 		return v.newestOutcome()
 	}
 	attempts, before := v.attempts(), outcome{}

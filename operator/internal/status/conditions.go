@@ -137,7 +137,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 	case v.newest.failed():
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
-	if ended := v.crash(); ended != nil && !v.testing() {
+	if ended := v.crash(); ended != nil && !v.awaitsTests() {
 		message := fmt.Sprintf("the function exited with code %d: %s", ended.ExitCode, workload.ExitReason(v.fn, ended))
 		return no(v1beta1.ReasonCrashLooping, message), true
 	}
@@ -157,9 +157,9 @@ func (v *view) ready() (metav1.Condition, bool) {
 	return no(reason, message), false
 }
 
-// testing reports whether the latest version waits for its tests, or they have failed. Pods with the
+// awaitsTests reports whether the latest version waits for its tests, or they have failed. Pods with the
 // same source then belong to the previous version.
-func (v *view) testing() bool {
+func (v *view) awaitsTests() bool {
 	o := v.seen.Plan.BuildService
 	return o != nil && o.Tests != nil
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -115,26 +114,4 @@ func sourceLine(trace string) string {
 		}
 	}
 	return ""
-}
-
-// maxLine is the maximum length of a text in a condition and in an event, which is limited to 1024
-// bytes.
-const maxLine = 512
-
-// OneLine converts any text to one printable line. The text may be written by a function; control
-// sequences for terminals and line breaks must not reach logs.
-func OneLine(text string) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, strings.TrimSpace(text))
-	if len(text) <= maxLine {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxLine], "") + "..."
 }

@@ -141,13 +141,10 @@ func LastEnd(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 }
 
-// exitWithoutBinary is the exit code of a launcher that failed to fetch its binary.
-const exitWithoutBinary = 125
-
 // EndedWithoutBinary reports whether a container of a pod ended because it failed to fetch its
 // binary.
 func EndedWithoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
-	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
+	return ended != nil && ended.ExitCode == desired.ExitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
 }
 
 // TestsEnd returns how the container of a pod that runs tests ended; nil if it has not, or if there is
