@@ -1,7 +1,7 @@
 // Package verify counts the requests of functions whose rollouts are verified. While the Service of a
 // function contains limits, it polls the old and the new pods, and reports when the new ones have
-// served for long enough, or are worse. Only the leader of the activators counts and reports. The
-// operator decides.
+// served for long enough, or are worse. All activators count, so that a new leader knows the requests of
+// the time before, and only the leader reports. The operator decides.
 package verify
 
 import (
@@ -34,8 +34,8 @@ const (
 	maxPolled = 10
 
 	// justStarted is the maximum uptime of a process all of whose requests count, because this replica
-	// of the activator has known it from its start. A new leader counts the requests of new and old
-	// pods from its first poll on.
+	// of the activator has known it from its start. A replica that starts later counts the requests of
+	// new and old pods from its first poll on.
 	justStarted = 10 * time.Second
 
 	// maxPods is the maximum number of pods of a rollout whose requests are remembered.
@@ -56,7 +56,7 @@ type Verifier struct {
 }
 
 // rollout is a rollout that is being verified. Only one reconcile at a time uses it, except report,
-// which Verifier.mu guards. A new leader starts with an empty one.
+// which Verifier.mu guards.
 type rollout struct {
 	limits verification.Limits
 	polled time.Time
@@ -93,14 +93,14 @@ func (v *Verifier) Report(service types.NamespacedName, limits verification.Limi
 	return nil
 }
 
-// Reconcile polls the pods of a function whose rollout is being verified, until there is a report.
+// Reconcile polls the pods of a function whose rollout is being verified, until this replica has reported.
 func (v *Verifier) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var service corev1.Service
 	if err := client.IgnoreNotFound(v.client.Get(ctx, request.NamespacedName, &service)); err != nil {
 		return reconcile.Result{}, err
 	}
 	b, ok := backend.FromService(&service)
-	if !ok || b.Verify == nil || !v.isLeader() {
+	if !ok || b.Verify == nil {
 		v.mu.Lock()
 		delete(v.rollouts, request.NamespacedName)
 		v.mu.Unlock()
@@ -122,7 +122,7 @@ func (v *Verifier) Reconcile(ctx context.Context, request reconcile.Request) (re
 	polling, cancel := context.WithTimeout(ctx, pollTimeout)
 	f.poll(polling, found)
 	cancel()
-	if report := f.result(found, time.Now()); report != nil {
+	if report := f.result(found, time.Now()); report != nil && v.isLeader() {
 		v.setReport(f, report)
 		select {
 		case v.Changed <- event.TypedGenericEvent[types.NamespacedName]{Object: b.Service}:

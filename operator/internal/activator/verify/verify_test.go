@@ -1,16 +1,24 @@
 package verify
 
 import (
+	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/verification"
 )
@@ -101,5 +109,70 @@ func TestPoll(t *testing.T) {
 	f.pods = map[types.UID]*podCounts{}
 	if r := report(`{"served":3,"failed":0}`, `{"served":8}`, first, second); r.Problem != errOldRuntime.Error() {
 		t.Errorf("of a function without the number of failures: %+v", r)
+	}
+}
+
+// rolling is a cluster with the Service of a function whose rollout is verified, and its new pod.
+type rolling struct {
+	client.Client
+	service corev1.Service
+	pod     corev1.Pod
+}
+
+func (r *rolling) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	r.service.DeepCopyInto(into.(*corev1.Service))
+	return nil
+}
+
+func (r *rolling) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	into.(*corev1.PodList).Items = []corev1.Pod{r.pod}
+	return nil
+}
+
+// A replica that becomes the leader reports the requests that it has counted before.
+func TestNewLeader(t *testing.T) {
+	const ip = "127.9.9.9"
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(ip, strconv.Itoa(v1beta1.AdminPort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := `{"served":10,"failed":5,"uptimeSeconds":1}`
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+
+	limits := verification.Limits{Template: "new", Seconds: 3600, MinRequests: 20}
+	var r rolling
+	r.service.Labels = map[string]string{v1beta1.FunctionLabel: "f"}
+	r.service.Annotations = map[string]string{v1beta1.VerifyLimitsAnnotation: limits.String()}
+	r.service.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Function", Name: "f", Controller: new(true)}}
+	r.pod.UID, r.pod.Labels = "pod", map[string]string{v1beta1.TemplateLabel: "new"}
+	r.pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: new(true)}}
+	r.pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: backend.PortName, ContainerPort: 1}}}}
+	r.pod.Status.PodIP = ip
+	r.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+
+	leads := false
+	v := New(&r, backend.Lister{Reader: &r}, func() bool { return leads })
+	poll := func() *verification.Report {
+		t.Helper()
+		for _, f := range v.rollouts {
+			f.polled = time.Time{}
+		}
+		if _, err := v.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		return v.Report(types.NamespacedName{}, limits)
+	}
+	poll()
+	answer = `{"served":40,"failed":20,"uptimeSeconds":60}`
+	if report := poll(); report != nil || len(v.Changed) > 0 {
+		t.Errorf("a replica that does not lead reports %+v", report)
+	}
+	leads = true
+	want := verification.Report{Template: "new", Pod: "pod", New: verification.Counts{Requests: 40, Failed: 20}}
+	if report := poll(); report == nil || *report != want || len(v.Changed) != 1 {
+		t.Errorf("the report is %+v, want %+v", report, want)
 	}
 }
