@@ -37,7 +37,12 @@ func (a *Applier) record(ctx context.Context, fn *v1beta1.Function, seen *observ
 }
 
 func (a *Applier) createRecord(ctx context.Context, fn *v1beta1.Function, p *plan.Plan, outcome *Outcome) error {
-	if p.RecordData.Spec != nil {
+	switch {
+	case p.RecordOfSpec != "":
+		if err := a.copySpec(ctx, fn, p); err != nil {
+			return err
+		}
+	case p.RecordData.Spec != nil:
 		spec, err := a.authoredSpec(ctx, fn)
 		if err != nil {
 			return err
@@ -61,6 +66,21 @@ func (a *Applier) createRecord(ctx context.Context, fn *v1beta1.Function, p *pla
 		desired.SortRecords(outcome.Records)
 	}
 	return err
+}
+
+// copySpec sets the spec in the data of a planned record, and the metadata that belongs to it, to those
+// in the record that the plan names.
+func (a *Applier) copySpec(ctx context.Context, fn *v1beta1.Function, p *plan.Plan) error {
+	var record appsv1.ControllerRevision
+	if err := a.Live.Get(ctx, client.ObjectKey{Namespace: fn.Namespace, Name: p.RecordOfSpec}, &record); err != nil {
+		return fmt.Errorf("reading ControllerRevision %q: %w", p.RecordOfSpec, err)
+	}
+	var data desired.RecordData
+	if err := json.Unmarshal(record.Data.Raw, &data); err != nil {
+		return fmt.Errorf("decoding ControllerRevision %q: %w", p.RecordOfSpec, err)
+	}
+	p.RecordData.Spec, p.RecordData.Labels, p.RecordData.Annotations = data.Spec, data.Labels, data.Annotations
+	return nil
 }
 
 // authoredSpec returns the spec of a Function as its author wrote it: for example, with a timeout of

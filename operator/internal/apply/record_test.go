@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,16 +35,21 @@ type archive struct {
 	client.Client
 	generation int64
 	record     *appsv1.ControllerRevision
+	before     *desired.RecordData // of an earlier record
 	writes     []string
 }
 
-func (a *archive) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (a *archive) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	switch into := into.(type) {
 	case *unstructured.Unstructured:
 		into.Object = map[string]any{"spec": map[string]any{"function": "package p", "replicas": int64(3), "timeout": "60s"}}
 		into.SetUID("uid")
 		into.SetGeneration(a.generation)
 	case *appsv1.ControllerRevision:
+		if key.Name == "before" {
+			into.Data.Raw, _ = json.Marshal(a.before)
+			return nil
+		}
 		a.record.DeepCopyInto(into)
 	}
 	return nil
@@ -113,6 +119,23 @@ func TestRecord(t *testing.T) {
 				t.Errorf("problem %v, result (-want +got):\n%s", got.Problem, diff)
 			}
 		})
+	}
+}
+
+// The record of a repaired template has the spec of the record before, and not that of the Function.
+func TestRecordOfRepairedTemplate(t *testing.T) {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f", UID: "uid"}}
+	server := &archive{before: &desired.RecordData{Spec: map[string]any{"timeout": "30s"}}}
+	counted, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	applier := &apply.Applier{Client: server, Live: server, Orders: buildclient.New(&buildclient.Service{}), Metrics: counted}
+	p := &plan.Plan{Deployment: desired.Deployment(fn, settings.Settings{}, "", nil), RecordOfSpec: "before"}
+	p.Record, p.RecordData = desired.Record(fn, settings.Settings{}, p.Deployment, 2)
+	applier.Apply(t.Context(), fn, &observe.Snapshot{Deployment: &appsv1.Deployment{}, Service: &corev1.Service{}}, p)
+	if want := []string{"create 30s", "deployment"}; !slices.Equal(server.writes, want) {
+		t.Errorf("the writes are %v, want %v", server.writes, want)
 	}
 }
 

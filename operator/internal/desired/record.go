@@ -81,9 +81,14 @@ func isOfSpec(d *appsv1ac.DeploymentApplyConfiguration, record *appsv1.Controlle
 // RecordedSpec returns the hash of the Function's spec that a record belongs to.
 func RecordedSpec(record *appsv1.ControllerRevision) string { return record.Labels[recordedSpecLabel] }
 
+// SetRecordedSpec sets the result of [RecordedSpec] for a new record.
+func SetRecordedSpec(record *appsv1ac.ControllerRevisionApplyConfiguration, spec string) {
+	record.WithLabels(map[string]string{recordedSpecLabel: spec})
+}
+
 // Record returns the record of the version in a Deployment, without data, and the data to set. The
-// Spec in it is as the operator encodes it; the caller replaces it with what the author wrote. number
-// is greater than those of earlier versions.
+// Spec in it is as the operator encodes it; the caller replaces it with what the author wrote. It is nil
+// if the Deployment was not rendered for the spec of fn. number is greater than those of earlier versions.
 func Record(fn *v1beta1.Function, s settings.Settings, d *appsv1ac.DeploymentApplyConfiguration, number int64) (*appsv1ac.ControllerRevisionApplyConfiguration, *RecordData) {
 	data := &RecordData{Source: ConfigMapName(fn, RevisionIn(d)), SHA256: podTemplate(d).Annotations[sourceAnnotation], Template: podTemplate(d)}
 	if binary := BinaryIn(d); binary != nil {

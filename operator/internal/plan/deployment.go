@@ -29,7 +29,7 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 	compiling := desired.Deployment(fn, p.settings, p.values, nil)
 	p.compiling, p.specHash = compiling, compiling.Labels[desired.SpecHashLabel]
 	if p.isRejected(fn) {
-		return desired.Keep(compiling, p.seen.Applied()), nil
+		return p.keepOrRepair(fn, compiling), nil
 	}
 	p.testJob = p.neededTests(fn)
 	keeps, untested := p.keepsTemplate(fn, compiling), p.testJob != ""

@@ -78,6 +78,10 @@ type Plan struct {
 	RecordData   *desired.RecordData
 	RecordNumber int64
 
+	// RecordOfSpec is the name of an earlier record of the spec of Record, from which its data gets
+	// that spec; empty if it is the spec of the Function.
+	RecordOfSpec string
+
 	// AwaitsBuild reports whether the binary of the Deployment is still being compiled. Such a
 	// Deployment is created, and a Deployment that exists but is not in the Snapshot is not changed.
 	AwaitsBuild bool

@@ -33,13 +33,11 @@ func (p *planner) record(fn *v1beta1.Function) {
 		if former := p.seen.Revision(fn, desired.RevisionIn(p.Deployment)); former != nil { // the latest source has not been built or tested
 			version = former
 		}
-		// The template of a former spec was repaired. The existing record is kept: a new one could
-		// not contain that spec.
-		if of := desired.RecordOfSpec(p.Deployment, p.seen.Records); of >= 0 && !desired.RenderedFor(version, p.settings, p.Deployment) {
-			p.RecordName = p.seen.Records[of].Name
-			return
-		}
 		p.Record, p.RecordData = desired.Record(version, p.settings, p.Deployment, number)
+		if of := desired.RecordOfSpec(p.Deployment, p.seen.Records); of >= 0 && p.RecordData.Spec == nil { // the template of a former spec was repaired
+			p.RecordOfSpec = p.seen.Records[of].Name
+			desired.SetRecordedSpec(p.Record, desired.RecordedSpec(&p.seen.Records[of]))
+		}
 	case p.IsLatest && p.seen.Records[i].Revision < number:
 		p.RecordNumber = number
 	}

@@ -281,8 +281,8 @@ func TestRepairWhileUntested(t *testing.T) {
 			t.Error("the environment is that of the version whose tests have failed")
 		}
 	}
-	if p.Record != nil || p.RecordName != recorded {
-		t.Errorf("the record is %s, want %s, which has the spec", p.RecordName, recorded)
+	if p.Record == nil || p.RecordOfSpec != recorded {
+		t.Errorf("the record %+v has the spec of %q, want %s", p.Record, p.RecordOfSpec, recorded)
 	}
 	if *desired.BinaryIn(p.Deployment) != *binary || *desired.BinaryIn(s.seen.OwnedFields) != *binary || desired.TemplateIn(s.seen.OwnedFields) != before {
 		t.Errorf("the binary is %+v", desired.BinaryIn(p.Deployment))

@@ -301,6 +301,53 @@ func TestRolledBack(t *testing.T) {
 	}
 }
 
+// After a rollback, pods that can no longer fetch their image or their binary get another one. That is a
+// version of its own, with the spec of the previous one, to which the next version is compared.
+func TestRepairAfterRollback(t *testing.T) {
+	pulling := corev1.ContainerStatus{Image: "launcher:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
+	again := &desired.Binary{Service: binary.Service, Key: "again", Capability: "c", PublicKey: "another"}
+	t.Run("Image", func(t *testing.T) { testRepair(t, pulling, withImages("builder:2", "launcher:2"), binary) })
+	t.Run("Binary", func(t *testing.T) {
+		testRepair(t, corev1.ContainerStatus{}, withImages("builder:1", "launcher:1"), again)
+	})
+}
+
+// testRepair rolls a version back, and then expects other images and another binary in the pod template,
+// given the state of a container and an answer of the build service.
+func testRepair(t *testing.T, container corev1.ContainerStatus, now settings.Settings, answer *desired.Binary) {
+	s := verifiedWith(t, withImages("builder:1", "launcher:1"), binary)
+	s.with(func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "A", Value: "worse"}} }).apply()
+	s.newPod(time.Minute, corev1.ContainerStatus{}).reported(100, 50).apply()
+	recorded := s.plan().RecordName
+	s.answerOf(first, buildclient.Answer{Binary: answer}).newPod(0, container)
+	s.seen.Deployment.Status.AvailableReplicas, s.seen.Deployment.Status.ReadyReplicas = 0, 0
+	p := s.under(now).plan()
+	repaired := p.Deployment
+	if c := repaired.Spec.Template.Spec.Containers[0]; *c.Image != now.Images.Function || desired.BinaryIn(repaired).Key != answer.Key {
+		t.Errorf("the container is %+v", c)
+	}
+	if v := p.Verification; v == nil || v.RejectedRecord == "" || v.Decided || p.Record == nil || p.RecordOfSpec != recorded {
+		t.Fatalf("the verification is %+v, and the record %+v has the spec of %q, want %s", v, p.Record, p.RecordOfSpec, recorded)
+	}
+	s.applyRepaired(p)
+	if p := s.plan(); desired.TemplateIn(p.Deployment) != desired.TemplateIn(repaired) || p.Record != nil || p.RecordName != s.seen.Records[0].Name {
+		t.Errorf("the next plan has another template or the record %s", p.RecordName)
+	}
+	p = s.change(second + "// third\n").answer(buildclient.Answer{Binary: binary}).plan()
+	if previous := desired.VerificationOf(p.Deployment).Previous; previous == nil || *previous != desired.VersionOf(repaired) {
+		t.Errorf("the next version is compared with %+v, want %+v", previous, desired.VersionOf(repaired))
+	}
+}
+
+// applyRepaired makes the Deployment and the record of a plan those of the scene, with a pod that is ready.
+func (s *scene) applyRepaired(p *plan.Plan) {
+	d := p.Deployment
+	s.recordOf(*p.Record.Revision, p.Record.Labels["goless.io/recorded-spec"], desired.TemplateIn(d), desired.RevisionIn(d))
+	s.seen.Records[0].Name = *p.Record.Name
+	s.seen.OwnedFields, s.seen.Deployment.Labels, s.seen.Deployment.Spec.Template.Labels = d, d.Labels, d.Spec.Template.Labels
+	s.set()
+}
+
 // A version that replaces one that is being verified is compared with the same previous version, which
 // the Function may also return to. Some changes are not verified.
 func TestVerifiedChanges(t *testing.T) {
