@@ -17,11 +17,7 @@ func TestAutoscalerOfTheUser(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(function("own", answering("one"))))
-	autoscaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
-	autoscaler.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Function", Name: fn.Name},
-		MinReplicas:    new(int32(2)), MaxReplicas: 2,
-	}
+	autoscaler := autoscalerOf(fn, 2)
 	ns.create(autoscaler)
 	two := func(fn *v1beta1.Function) bool { return fn.Status.ReadyReplicas == 2 }
 	fn = ns.becomes(fn, "scaled to two replicas", two)
@@ -38,4 +34,14 @@ func TestAutoscalerOfTheUser(t *testing.T) {
 	if counts = slices.Compact(counts); !slices.Equal(counts, []int32{1, 2}) {
 		t.Errorf("the Deployment had %v replicas, in this order", counts)
 	}
+}
+
+// autoscalerOf returns an autoscaler that gives a Function n replicas.
+func autoscalerOf(fn *v1beta1.Function, n int32) *autoscalingv2.HorizontalPodAutoscaler {
+	autoscaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
+	autoscaler.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Function", Name: fn.Name},
+		MinReplicas:    &n, MaxReplicas: n,
+	}
+	return autoscaler
 }

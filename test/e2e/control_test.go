@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Namespace and names of the operator in deploy/.
+// Namespace and names of the operator and the activator in deploy/.
 const (
 	systemNamespace = "goless-system"
 	operatorName    = "goless-operator"
+	activatorName   = "goless-activator"
 )
 
 // operatorPods returns the operator's pods that are not terminating.
@@ -28,24 +29,30 @@ func operatorPods(ctx context.Context) ([]corev1.Pod, error) {
 
 // leader returns the operator's pod that holds the lease.
 func leader(ctx context.Context) (*corev1.Pod, error) {
-	var lease coordinationv1.Lease
-	if err := cluster.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: operatorName}, &lease); err != nil {
+	holder, err := leaderOf(ctx, operatorName)
+	if err != nil {
 		return nil, err
 	}
 	pods, err := operatorPods(ctx)
 	if err != nil {
 		return nil, err
 	}
-	holder := ""
-	if lease.Spec.HolderIdentity != nil {
-		holder = *lease.Spec.HolderIdentity
-	}
 	for _, pod := range pods {
-		if strings.HasPrefix(holder, pod.Name+"_") {
+		if pod.Name == holder {
 			return &pod, nil
 		}
 	}
 	return nil, fmt.Errorf("the lease is held by %q, which is none of %d pods", holder, len(pods))
+}
+
+// leaderOf returns the name of the pod that holds a lease in the system namespace; empty if none does.
+func leaderOf(ctx context.Context, leaseName string) (string, error) {
+	var lease coordinationv1.Lease
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: leaseName}, &lease); err != nil || lease.Spec.HolderIdentity == nil {
+		return "", err
+	}
+	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	return pod, nil
 }
 
 // operators waits until the operator has as many ready pods as deploy/ specifies, one of which

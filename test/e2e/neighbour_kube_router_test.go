@@ -66,7 +66,7 @@ spec:
 func TestNeighbourKubeRouter(t *testing.T) {
 	node := nodeAddress(t)
 	// In the test cluster, the API server has an uncommon port, and the DNS server is not a pod.
-	components := []string{operatorName, buildName, "goless-activator", "goless-triggers"}
+	components := []string{operatorName, buildName, activatorName, "goless-triggers"}
 	for _, name := range components {
 		allowEgress(t, name, node)
 	}

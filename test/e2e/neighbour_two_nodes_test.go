@@ -210,7 +210,7 @@ func newNamespaceOfTwoNodes(t *testing.T) *namespace {
 // spreadSystem gives both nodes a replica of each component of Goless.
 func spreadSystem(ns *namespace) {
 	ns.t.Helper()
-	for _, name := range []string{operatorName, "goless-build", "goless-activator", "goless-triggers"} {
+	for _, name := range []string{operatorName, "goless-build", activatorName, "goless-triggers"} {
 		ns.eventually("each node has a pod of "+name, func() error {
 			pods, err := systemPods(ns.t.Context(), name)
 			if err != nil {

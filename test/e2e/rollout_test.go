@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -73,7 +76,7 @@ func TestVerifiedRollout(t *testing.T) {
 	fn := ns.ready(ns.apply(function("verified", answering("one"), verify(20*time.Second), replicas(2))))
 	ns.answers(fn, "one")
 	good := fn.Status.CurrentRevision
-	stop := ns.requests(url(fn))
+	stop := ns.requests(url(fn), 4, 200*time.Millisecond)
 
 	changed := time.Now()
 	fn = ns.stalled(ns.change(fn, source(failing(2))), v1beta1.ReasonRolledBack)
@@ -88,7 +91,7 @@ func TestVerifiedRollout(t *testing.T) {
 	}
 	t.Logf("the responses were %v", counts)
 
-	stop = ns.requests(url(fn))
+	stop = ns.requests(url(fn), 4, 200*time.Millisecond)
 	fn = ns.ready(ns.change(fn, source(failing(100))))
 	stop()
 	ns.eventually("an event says that the rollout was verified", func() error {
@@ -110,14 +113,161 @@ func TestVerifiedRolloutOfSleepingFunction(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	fn := ns.asleep(ns.ready(ns.apply(function("sleepy", answering("one"), sleeping, verify(10*time.Second)))))
-	fn = ns.becomes(ns.change(fn, source(answering("two"))), "verified", func(fn *v1beta1.Function) bool {
-		return condition(fn, v1beta1.ConditionReady).Reason == v1beta1.ReasonVerifying
-	})
-	fn = ns.asleep(ns.ready(fn))
+	fn = ns.asleep(ns.ready(ns.verifying(ns.change(fn, source(answering("two"))))))
 	ns.answers(fn, "two")
 	if events := ns.kubectl("events", "--for=function/sleepy"); !strings.Contains(events, "the new version received 0 requests, fewer than spec.rollout.verify.minRequests (20)") {
 		t.Errorf("the events are %s", events)
 	}
+}
+
+// failingOnDemand waits for 100 ms. After a request with the query "fail", it fails each second request.
+const failingOnDemand = `package handlers
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	fails    atomic.Bool
+	requests atomic.Int64
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	if r.URL.RawQuery == "fail" {
+		fails.Store(true)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if fails.Load() && requests.Add(1)%2 == 0 {
+		http.Error(w, "failing", http.StatusInternalServerError)
+	}
+}
+`
+
+// A version that is worse is rolled back although the number of replicas grows while it is verified: with
+// the requests, by the autoscaler of the Function, or by one of the user. No request fails except those
+// that the new version has answered.
+func TestVerifiedRolloutWhileScaling(t *testing.T) {
+	t.Parallel()
+	least := func(n int32) func(*v1beta1.FunctionSpec) {
+		return func(spec *v1beta1.FunctionSpec) { spec.Scaling = &v1beta1.Scaling{Min: new(n), Max: new(int32(3))} }
+	}
+	onRequests := func(spec *v1beta1.FunctionSpec) {
+		spec.Scaling = &v1beta1.Scaling{Max: new(int32(3)), Requests: new(int32(5))}
+	}
+	for name, test := range map[string]struct {
+		scaling func(*v1beta1.FunctionSpec)
+		grow    func(*namespace, *v1beta1.Function) // to 3 replicas
+	}{
+		"Requests":            {onRequests, func(ns *namespace, fn *v1beta1.Function) { ns.requests(url(fn), 15, 0) }},
+		"Autoscaler":          {least(1), func(ns *namespace, fn *v1beta1.Function) { ns.change(fn, least(3)) }},
+		"AutoscalerOfTheUser": {replicas(1), func(ns *namespace, fn *v1beta1.Function) { ns.create(autoscalerOf(fn, 3)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			fn := ns.ready(ns.apply(function("growing", waiting, verify(5*time.Minute), test.scaling)))
+			ns.answers(fn, "waited")
+			former := fn.Status.LatestRevision
+			ns.requests(url(fn), 4, 200*time.Millisecond)
+			fn = ns.verifying(ns.change(fn, source(failingOnDemand)))
+			test.grow(ns, fn)
+			fn = ns.becomes(fn, "of three ready replicas and a new one", func(fn *v1beta1.Function) bool { return fn.Status.ReadyReplicas >= 4 })
+			ns.has(fn, v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonVerifying)
+			ns.fails(fn)
+			fn = ns.stalled(fn, v1beta1.ReasonRolledBack)
+			if n := len(ns.podsOf(fn.Status.LatestRevision)); n > 2 {
+				t.Errorf("the new version has had %d pods of four", n)
+			}
+			ns.until("three replicas of the previous version serve, and no others", func() bool {
+				return len(ns.readyPods(fn, former)) == 3 && len(ns.readyPods(fn, "")) == 3
+			})
+		})
+	}
+}
+
+// The leaders of the operator and of the activators are killed while a version is verified. The next
+// leaders continue the verification: a version that is worse is rolled back, and a good one is rolled
+// out. Not parallel, because it disturbs the operator.
+func TestVerifiedRolloutWithoutLeaders(t *testing.T) {
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("verified", answering("one"), verify(20*time.Second))))
+	ns.answers(fn, "one")
+	ns.requests(url(fn), 4, 100*time.Millisecond)
+
+	fn = ns.killLeadersWhileVerified(fn, failingOnDemand)
+	ns.fails(fn)
+	killed := time.Now()
+	fn = ns.stalled(fn, v1beta1.ReasonRolledBack)
+	t.Logf("rolled back %s after the leaders were killed: %s", time.Since(killed), condition(fn, v1beta1.ConditionReady).Message)
+	ns.onePod(fn.Status.LatestRevision)
+
+	ns.ready(ns.killLeadersWhileVerified(fn, failing(100)))
+	ns.eventually("an event says that the rollout was verified", func() error {
+		if events := ns.kubectl("events", "--for=function/verified"); !strings.Contains(events, " Verified ") || strings.Contains(events, "NotVerified") {
+			return differs(events)
+		}
+		return nil
+	})
+}
+
+// killLeadersWhileVerified changes the source of a Function, and kills the leaders of the operator and of
+// the activators while that version is being verified.
+func (ns *namespace) killLeadersWhileVerified(fn *v1beta1.Function, text string) *v1beta1.Function {
+	ns.t.Helper()
+	for _, name := range []string{operatorName, activatorName} {
+		ns.eventually("the replicas of "+name+" are available, and one leads", func() error { return leads(ns.t.Context(), name) })
+	}
+	fn = ns.verifying(ns.change(fn, source(text)))
+	for _, name := range []string{operatorName, activatorName} {
+		leader, err := leaderOf(ns.t.Context(), name)
+		if err == nil {
+			err = cluster.Delete(ns.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: leader}}, client.GracePeriodSeconds(0))
+		}
+		if err != nil {
+			ns.t.Fatalf("killing the leader %q of %s: %v", leader, name, err)
+		}
+	}
+	ns.has(get(ns, fn.Name, &v1beta1.Function{}), v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonVerifying)
+	return fn
+}
+
+// fails makes a pod of failingOnDemand fail.
+func (ns *namespace) fails(fn *v1beta1.Function) {
+	ns.t.Helper()
+	ns.eventually("a request fails", func() error {
+		r, err := caller.call(ns.t.Context(), http.MethodGet, url(fn)+"?fail", "")
+		if err == nil && strings.TrimSpace(r.Body) != "failing" {
+			err = differs(r.Body)
+		}
+		return err
+	})
+}
+
+// leads returns an error unless all replicas of a Deployment in the system namespace are available, and one
+// of them is the leader.
+func leads(ctx context.Context, name string) error {
+	var d appsv1.Deployment
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: name}, &d); err != nil {
+		return err
+	}
+	if d.Status.AvailableReplicas != *d.Spec.Replicas {
+		return fmt.Errorf("%d of %d replicas are available", d.Status.AvailableReplicas, *d.Spec.Replicas)
+	}
+	leader, err := leaderOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	return cluster.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: leader}, &corev1.Pod{})
+}
+
+// verifying waits until a version of a Function is being verified.
+func (ns *namespace) verifying(fn *v1beta1.Function) *v1beta1.Function {
+	ns.t.Helper()
+	return ns.becomes(fn, "being verified", func(fn *v1beta1.Function) bool {
+		return condition(fn, v1beta1.ConditionReady).Reason == v1beta1.ReasonVerifying
+	})
 }
 
 // noisy fails one of 100 requests at random.
@@ -148,7 +298,7 @@ func TestGoodRollouts(t *testing.T) {
 			ns := newNamespace(t)
 			fn := ns.ready(ns.apply(function("noisy", noisy, verify(10*time.Second))))
 			ns.reach(fn)
-			stop := ns.requests(url(fn))
+			stop := ns.requests(url(fn), 4, 200*time.Millisecond)
 			defer stop()
 			for n := range rollouts {
 				fn = ns.ready(ns.change(fn, source(fmt.Sprintf("%s\n// %d.\n", noisy, n))))
@@ -160,30 +310,35 @@ func TestGoodRollouts(t *testing.T) {
 	}
 }
 
+// podsOf returns the UIDs of all pods that a source revision has had.
+func (ns *namespace) podsOf(revision string) []types.UID {
+	var pods []types.UID
+	for _, pod := range versions[*corev1.Pod](ns.witness) {
+		if pod.Labels[revisionLabel] == revision && !slices.Contains(pods, pod.UID) {
+			pods = append(pods, pod.UID)
+		}
+	}
+	return pods
+}
+
 // onePod fails the test unless there has been one pod of a source revision.
 func (ns *namespace) onePod(revision string) {
 	ns.t.Helper()
-	pods := map[types.UID]bool{}
-	for _, pod := range versions[*corev1.Pod](ns.witness) {
-		if pod.Labels[revisionLabel] == revision {
-			pods[pod.UID] = true
-		}
-	}
-	if len(pods) != 1 {
-		ns.t.Errorf("revision %s has had %d pods", revision, len(pods))
+	if n := len(ns.podsOf(revision)); n != 1 {
+		ns.t.Errorf("revision %s has had %d pods", revision, n)
 	}
 }
 
-// requests sends about 20 requests per second to a URL until stop is called, which returns how often
-// each response was received. It fails the test if there was no response, or one with an unexpected
-// status.
-func (ns *namespace) requests(url string) (stop func() map[string]int) {
+// requests lets some clients send requests to a URL, each with a pause after its last response, until stop is
+// called or the test ends. stop returns how often each response was received. A client stops, and the test
+// fails, if there was no response, or one with an unexpected status.
+func (ns *namespace) requests(url string, clients int, pause time.Duration) (stop func() map[string]int) {
 	ctx, cancel := context.WithCancel(ns.t.Context())
 	var mu sync.Mutex
-	var clients sync.WaitGroup
+	var all sync.WaitGroup
 	counts := map[string]int{}
-	for range 4 {
-		clients.Go(func() {
+	for range clients {
+		all.Go(func() {
 			for ctx.Err() == nil {
 				r, err := caller.call(ctx, http.MethodGet, url, "")
 				if ctx.Err() != nil {
@@ -192,17 +347,20 @@ func (ns *namespace) requests(url string) (stop func() map[string]int) {
 				body := strings.TrimSpace(r.Body)
 				if err != nil || r.Status != http.StatusOK && body != "failing" {
 					ns.t.Errorf("got %d %q %s (%v)", r.Status, r.Body, r.Error, err)
+					return
 				}
 				mu.Lock()
 				counts[body]++
 				mu.Unlock()
-				time.Sleep(200 * time.Millisecond)
+				time.Sleep(pause)
 			}
 		})
 	}
-	return func() map[string]int {
+	stop = func() map[string]int {
 		cancel()
-		clients.Wait()
+		all.Wait()
 		return counts
 	}
+	ns.t.Cleanup(func() { stop() })
+	return stop
 }

@@ -110,7 +110,7 @@ func (ns *namespace) forwardToActivator(fn *v1beta1.Function) string {
 	if slice == nil {
 		ns.t.Fatalf("the requests of %s do not go to the activators", fn.Name)
 	}
-	pods, err := systemPods(ns.t.Context(), "goless-activator")
+	pods, err := systemPods(ns.t.Context(), activatorName)
 	if err != nil {
 		ns.t.Fatal(err)
 	}
