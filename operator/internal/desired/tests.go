@@ -91,11 +91,11 @@ func testPod(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 		WithRunAsNonRoot(true).
 		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
 	setUser(security, s)
-	volumes, mounts := separate(append(fileVolumes(receivedByTests(fn)), mounted(emptyDir(volumeTmp, "512Mi"), tmpDir)))
+	volumes, mounts := separate(append(fileVolumes(testedFunction(fn)), mounted(emptyDir(volumeTmp, "512Mi"), tmpDir)))
 	tests := container(FunctionContainer, s.Images.Function, buildResources(fn, s)).
 		WithEnv(testEnv(fn, s)...).
 		WithEnv(binary.env()...).
-		WithEnvFrom(functionEnvFrom(receivedByTests(fn))...).
+		WithEnvFrom(functionEnvFrom(testedFunction(fn))...).
 		WithVolumeMounts(mounts...).
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 	pod := corev1ac.PodSpec().
@@ -124,7 +124,7 @@ func testEnv(fn *v1beta1.Function, s settings.Settings) []*envVar {
 		env("FUNCTION_TEST_TIMEOUT", TestTimeout(fn, s).String()),
 		env("FUNCTION_TEST_REPORT", terminationLog),
 	}
-	for _, v := range receivedByTests(fn).Spec.Env {
+	for _, v := range testedFunction(fn).Spec.Env {
 		all = append(all, userEnv(v))
 	}
 	for _, v := range fn.Spec.Build.TestEnv {
@@ -133,9 +133,9 @@ func testEnv(fn *v1beta1.Function, s settings.Settings) []*envVar {
 	return all
 }
 
-// receivedByTests returns a Function with only the variables and files of it that its tests receive: not
+// testedFunction returns a Function with only the variables and files of it that its tests receive: not
 // those from Secrets, and no variables that testEnv replaces.
-func receivedByTests(fn *v1beta1.Function) *v1beta1.Function {
+func testedFunction(fn *v1beta1.Function) *v1beta1.Function {
 	fn = fn.DeepCopy()
 	fn.Spec.Env = slices.DeleteFunc(fn.Spec.Env, func(v v1beta1.EnvVar) bool {
 		replaced := slices.ContainsFunc(fn.Spec.Build.TestEnv, func(t v1beta1.EnvVar) bool { return t.Name == v.Name })

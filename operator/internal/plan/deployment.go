@@ -15,12 +15,14 @@ import (
 )
 
 // deployment returns the Deployment of a Function; nil while there is nothing to run. The second
-// result is the state of the source in the build service; nil if it is not used because pods
-// compile. The Deployment has one of these pod templates:
+// result is the state of the source in the build service; nil if pods compile it, or if it was rolled
+// back. The Deployment has one of these pod templates:
 //   - the current one, for a Function that has been built and whose spec has not changed
 //   - the current one, while the build service has not compiled the source or its tests have not
 //     passed
 //   - the current one, after the spec was rolled back
+//   - in the last two cases, the current one with other images and another binary, if the pods cannot
+//     fetch theirs
 //   - a new one, with the binary that the build service is going to compile, if there are no pods
 //     that could serve in the meantime
 //   - a new one, in which each pod compiles the source
