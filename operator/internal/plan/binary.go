@@ -19,8 +19,8 @@ import (
 type BuildService struct {
 	buildclient.Answer
 
-	// Running reports whether the pods already have a binary of this source. In that case, nothing
-	// waits for the build.
+	// Running reports whether the pods already have a binary of this source. Nothing waits for the
+	// build then, unless they have lost it.
 	Running bool
 
 	// Tests is the state of the tests of the source; nil if they have passed, are not required, or
@@ -49,7 +49,7 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 			answer.Report = nil
 		}
 		return p.podBinary(has, answer), &BuildService{Answer: answer, Running: true}
-	case answer.Binary == nil: // likewise
+	case answer.Binary == nil: // a failed newer build does not affect this binary
 		return has, &BuildService{Running: true}
 	}
 	return has, &BuildService{Answer: buildclient.Answer{Report: answer.Report}, Running: true}
@@ -58,8 +58,8 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 // firstDeployment returns the Deployment of a Function that has no pods, or only pods that wait for
 // their first binary. Pods start while the source compiles, and fetch the binary when it is ready.
 // The Deployment is deleted if the build fails, if the source changes before, or if the function is
-// stopped. has is the binary that the pods wait for; nil if there are none, or if they wait for
-// that of a former source.
+// stopped. has is the binary that the pods wait for; nil if there are no pods, or if they wait for the
+// binary of a former source.
 //
 // An update waits for the build instead: the pods that serve are not affected by it, and nothing is
 // gained by a rollout that may fail.
@@ -79,8 +79,8 @@ func (p *planner) firstDeployment(fn *v1beta1.Function, has *desired.Binary) (*a
 	return nil, state
 }
 
-// awaitsBuild reports whether all pods of the Deployment wait for their first binary, so that
-// nothing is lost if the Deployment is deleted.
+// awaitsBuild reports whether the pods of the Deployment were created to wait for their first binary, and
+// none of them is or was ready, so that nothing is lost if the Deployment is deleted.
 func (p *planner) awaitsBuild(fn *v1beta1.Function) bool {
 	d := p.seen.Deployment
 	// Others may have scaled it to 0, which counts as a complete rollout.
@@ -89,7 +89,8 @@ func (p *planner) awaitsBuild(fn *v1beta1.Function) bool {
 		!slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.Ready(&pod) })
 }
 
-// failedBefore reports whether the status contains that the build of a Function's source failed.
+// failedBefore reports whether the status contains that a Function's source is invalid, or that its build
+// or its tests failed.
 func failedBefore(fn *v1beta1.Function) bool {
 	return fn.Status.LatestRevision == desired.LatestRevision(fn) && meta.IsStatusConditionFalse(fn.Status.Conditions, v1beta1.ConditionBuilt)
 }
@@ -102,7 +103,7 @@ func buildInStatus(fn *v1beta1.Function) bool {
 }
 
 // order adds an order for the source of a Function, and returns the answer to the order that was
-// sent for it.
+// sent for it. It sets DoubtOrders if a pod may be waiting for a binary.
 func (p *planner) order(fn *v1beta1.Function) buildclient.Answer {
 	p.DoubtOrders = p.DoubtOrders || slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.MayFetchBinary(&pod, p.seen.Time) })
 	name := desired.OrderName(fn, false)
@@ -113,8 +114,8 @@ func (p *planner) order(fn *v1beta1.Function) buildclient.Answer {
 	return p.seen.Answers[name]
 }
 
-// orderForReplicaSets also adds orders for the binaries of older revisions whose pods are not all
-// ready, because the build service may have lost them.
+// orderForReplicaSets also adds orders for the binaries of ReplicaSets whose pods are not all ready,
+// because the build service may have lost them.
 func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 	if slices.ContainsFunc(p.Delete, func(obj client.Object) bool { return obj == client.Object(p.seen.Deployment) }) {
 		return // its pods, which wait for a binary, are deleted with it
@@ -126,16 +127,16 @@ func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 		if !shared || asked || set.Status.ReadyReplicas == set.Status.Replicas {
 			continue
 		}
-		if older := p.seen.Revision(fn, revision); older != nil {
-			p.order(older)
+		if of := p.seen.Revision(fn, revision); of != nil {
+			p.order(of)
 		}
 	}
 }
 
-// podBinary returns the binary for pods that have one and are not all available. It returns the
-// binary in the answer of the build service if they can no longer fetch theirs. If some pods serve,
-// that is known only when others fail to fetch it: replicas of the build service may have two
-// versions, whose binaries differ.
+// podBinary returns the binary for pods that have one and are not all available. It returns the binary in
+// the answer of the build service if no pod is ready, if the build service has another key, or if a pod
+// has failed to fetch its binary. Otherwise another binary is ignored: replicas of the build service may
+// have two versions, whose binaries differ.
 func (p *planner) podBinary(has *desired.Binary, answer buildclient.Answer) *desired.Binary {
 	switch {
 	case answer.Binary == nil:

@@ -13,7 +13,7 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// deletions plans the objects to delete: Services of a former spec.service once the new one exists,
+// deletions plans to delete what is no longer needed: Services of a former spec.service once the new one exists,
 // records and sources of former versions, a PodDisruptionBudget that is no longer needed, and Jobs
 // and NetworkPolicies of tests.
 func (p *planner) deletions(fn *v1beta1.Function) {
@@ -44,7 +44,7 @@ func (p *planner) deleteOwn(fn *v1beta1.Function, obj client.Object) {
 }
 
 // unneededSources returns the ConfigMaps of sources to delete. It keeps those that records of former
-// versions refer to, and those that pods can start from. If they are fewer than the Function asks
+// versions refer to, and those that pods can start from. If the former are fewer than the Function asks
 // for, it also keeps the newest others, such as those from before there were records. Pods can start
 // from the latest source or, if that is invalid, the latest valid one, from the sources of the
 // current and the planned Deployment, and from those of existing pods and ReplicaSets.

@@ -14,15 +14,14 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// deployment returns the Deployment of a Function; nil while there is nothing to run. The second
+// deployment returns the Deployment of a Function; nil if it does not change. The second
 // result is the state of the source in the build service; nil if pods compile it, or if it was rolled
 // back. The Deployment has one of these pod templates:
-//   - the current one, for a Function that has been built and whose spec has not changed
+//   - the current one, for a Function that has been built and whose spec has not changed, see
+//     keepsTemplate
 //   - the current one, while the build service has not compiled the source or its tests have not
-//     passed
-//   - the current one, after the spec was rolled back
-//   - in the last two cases, the current one with other images and another binary, if the pods cannot
-//     fetch theirs
+//     passed, or after the spec was rolled back; if the pods cannot fetch their images or their
+//     binary, with other ones, see keepOrRepair
 //   - a new one, with the binary that the build service is going to compile, if there are no pods
 //     that could serve in the meantime
 //   - a new one, in which each pod compiles the source
@@ -71,9 +70,9 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 // Function has not changed. want is the Deployment of that spec.
 //
 // A function that has been built is not restarted for changes to the operator, such as a new image,
-// unless a pod cannot pull its own image. A function that has not been built takes such changes,
-// because they may help. Both take another class, or a change of their class, when package class
-// admits it. Pods of a function that lost its class are kept, as they are when the settings change.
+// unless a pod cannot pull its own image, or the settings restart all functions. A function that has not
+// been built takes such changes, because they may help. Both take another class, or a change of their
+// class, when package class admits it, or with another image. Pods of a function that lost its class are kept, as they are when the settings change.
 func (p *planner) keepsTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) bool {
 	applied := p.seen.Applied()
 	if !desired.IsIntact(applied) || !desired.SameSpec(applied, want) || p.imageLost() {
@@ -81,20 +80,21 @@ func (p *planner) keepsTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentA
 	}
 	otherClass := p.settings.Class != nil && p.seen.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(p.settings.Class)
 	compiled := desired.BinaryOf(applied, fn) != nil && !desired.AwaitsBuild(applied)
-	return p.seen.AwaitsClass || !otherClass && p.settings.Rollout != settings.Always && (compiled || built(fn))
+	return p.seen.AwaitsClass || !otherClass && p.settings.Rollout != settings.Always && (compiled || compiledBefore(fn))
 }
 
-// built reports whether the last valid source has compiled, according to the condition Built.
-func built(fn *v1beta1.Function) bool {
+// compiledBefore reports whether the source of the pods has compiled, according to the condition Built.
+// After an invalid source, the result of the one before is not known, and counts as compiled.
+func compiledBefore(fn *v1beta1.Function) bool {
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionBuilt)
 	return c != nil && slices.Contains([]string{v1beta1.ReasonBuilt, v1beta1.ReasonTesting, v1beta1.ReasonTestsFailed, v1beta1.ReasonInvalidSource}, c.Reason)
 }
 
 // keepOrRepair returns the Deployment of a Function whose latest version may not be rolled out, because
 // it has not compiled, its tests have not passed, or it was rolled back: want with the current pod
-// template. If the pods can no longer fetch their images or their binary, the template gets other ones,
-// and nothing else in it changes. The result is nil if another client has changed the template and there
-// is no record of it.
+// template. If the pods cannot fetch their images or their binary, the template gets other ones, and
+// nothing else in it changes. The result is nil if there is no Deployment, or if another client has changed
+// its template and there is no record of it.
 func (p *planner) keepOrRepair(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	applied := p.seen.Applied()
 	if !desired.IsIntact(applied) {

@@ -1,6 +1,6 @@
-// Package plan decides how to change the objects of a Function. It computes a Plan from the
-// Function, a Snapshot of the cluster and the settings. It does not read from or write to the
-// cluster, so table tests can cover every decision.
+// Package plan decides how to change the objects of a Function. It computes a Plan from the Function
+// and a Snapshot of the cluster and the settings. It does not read from or write to the cluster, so
+// table tests can cover every decision.
 package plan
 
 import (
@@ -46,7 +46,7 @@ type Plan struct {
 	Orders []*v1beta1.Function
 
 	// DoubtOrders reports whether pods may be fetching a binary that the build service has built
-	// and then lost.
+	// and then lost, so that it is asked again.
 	DoubtOrders bool
 
 	// TestOrder is the Function whose tests to compile; nil for none.
@@ -60,30 +60,31 @@ type Plan struct {
 	TestDelay  time.Duration
 
 	// BuildService is the state of the latest source in the build service; nil if the pods compile
-	// it and it needs no tests.
+	// it and it needs no tests, if it was rolled back, and if it or its values are unknown.
 	BuildService *BuildService
 
 	// Source is the Function with the source to store in a ConfigMap; nil if there is nothing to
 	// store.
 	Source *v1beta1.Function
 
-	// RecordName is the name of the record of the version in Deployment; empty if that is not
-	// recorded yet. IsLatest reports whether that version has the latest spec.
+	// RecordName is the name of the record of the version in Deployment; empty if that is not a version
+	// to record, or not yet. IsLatest reports whether it has the latest spec.
 	RecordName string
 	IsLatest   bool
 
 	// Record is the record to create, and RecordData its data; nil if it exists. RecordNumber is the
-	// new number of a record that exists; 0 if its number is higher than those of all others.
+	// new number of a record that exists; 0 if it keeps its number.
 	Record       *appsv1ac.ControllerRevisionApplyConfiguration
 	RecordData   *desired.RecordData
 	RecordNumber int64
 
-	// RecordOfSpec is the name of an earlier record of the spec of Record, from which its data gets
-	// that spec; empty if it is the spec of the Function.
+	// RecordOfSpec is the name of an earlier record of the same spec as Record, from which that spec is
+	// copied, because only the template was repaired; empty if it is the spec of the Function.
 	RecordOfSpec string
 
-	// AwaitsBuild reports whether the binary of the Deployment is still being compiled. Such a
-	// Deployment is created, and a Deployment that exists but is not in the Snapshot is not changed.
+	// AwaitsBuild reports whether the binary of the Deployment is still being compiled. If the Snapshot
+	// has no Deployment, this one is created, and never overwrites one that the cache does not contain
+	// yet.
 	AwaitsBuild bool
 
 	// Scale is the number of replicas to set on the Deployment before it is applied; it is not part
@@ -99,7 +100,7 @@ type Plan struct {
 	Verification      *Verification
 	VerificationDelay time.Duration
 
-	// The objects to apply. Objects that are nil are not changed.
+	// The objects to apply. Objects that are nil are not applied.
 	Deployment    *appsv1ac.DeploymentApplyConfiguration
 	Service       *corev1ac.ServiceApplyConfiguration
 	Budget        *policyv1ac.PodDisruptionBudgetApplyConfiguration
@@ -196,7 +197,7 @@ func (p *planner) networkPolicy(fn *v1beta1.Function) {
 	switch {
 	case p.Deployment != nil:
 		pods = p.Deployment.Spec.Template.Labels
-	case p.seen.OwnedFields != nil: // the desired policy is unknown
+	case p.seen.OwnedFields != nil: // the desired pod template is unknown
 		pods = p.seen.Deployment.Spec.Template.Labels
 	}
 	if p.settings.NetworkPolicy && !p.seen.PolicySelects(pods) {

@@ -9,10 +9,10 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// record plans the record of the version in the planned Deployment. It has a higher number than all
-// others: if a Function returns to an earlier version, its record gets a new number, as with the
-// ReplicaSets of a Deployment. What is not applied yet, may not compile, or was changed by another
-// client is not a version.
+// record plans the record of the version in the planned Deployment. The record of the latest spec has a
+// higher number than all others: if a Function returns to an earlier version, its record gets a new
+// number, as with the ReplicaSets of a Deployment. What is not applied yet, waits for the first build, or
+// was changed by another client is not a version.
 func (p *planner) record(fn *v1beta1.Function) {
 	foreign := p.seen.Deployment.UID != "" && p.seen.OwnedFields == nil
 	if p.AwaitsBuild || p.DeploymentDelay > 0 || foreign || !desired.IsIntact(p.Deployment) {
@@ -30,7 +30,7 @@ func (p *planner) record(fn *v1beta1.Function) {
 	switch {
 	case i < 0:
 		version := fn
-		if former := p.seen.Revision(fn, desired.RevisionIn(p.Deployment)); former != nil { // the latest source has not been built or tested
+		if former := p.seen.Revision(fn, desired.RevisionIn(p.Deployment)); former != nil { // the latest source has not been built or tested, or was rolled back
 			version = former
 		}
 		p.Record, p.RecordData = desired.Record(version, p.settings, p.Deployment, number)
@@ -45,8 +45,8 @@ func (p *planner) record(fn *v1beta1.Function) {
 
 // unneededRecords returns the records to delete, and those of former versions that are kept. The
 // newest record of each spec is kept, for as many specs as the Function asks for. The records of the
-// current and the planned Deployment, and the newest of each template whose pods still run, are also
-// kept. While the latest spec is not in the planned Deployment, all are kept: after a restart of the
+// current and the planned Deployment, that of the version that a verification may restore, and the newest
+// of each template whose pods still run, are also kept. While the latest spec is not in the planned Deployment, all are kept: after a restart of the
 // operator, one of them may be that of the latest spec, whose build is not known yet.
 func (p *planner) unneededRecords(fn *v1beta1.Function) (former, unneeded []appsv1.ControllerRevision) {
 	if !p.IsLatest {

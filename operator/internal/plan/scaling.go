@@ -87,9 +87,9 @@ func (p *planner) scaling(fn *v1beta1.Function) {
 	}
 }
 
-// leaveToOthers plans a Service whose function is scaled by another autoscaler. The activator does not
-// scale it, and a function without replicas can still be woken: the minimum of replicas of a window
-// does not apply, and the other autoscaler may not scale a Deployment of 0 replicas.
+// leaveToOthers plans a Service whose function is scaled by another autoscaler, and not by the activator.
+// While the Deployment has 0 replicas, the Service keeps the annotation with which the activator wakes it:
+// the minimum of a window does not apply, and the other autoscaler may not scale from 0.
 func (p *planner) leaveToOthers() {
 	delete(p.Service.Annotations, v1beta1.ScalingAnnotation)
 	after := p.seen.Service.Annotations[v1beta1.SleepAfterAnnotation]
@@ -103,8 +103,8 @@ func (p *planner) leaveToOthers() {
 // HorizontalPodAutoscaler of another owner sets it, and wakes a sleeping function for a new pod
 // template, or if the function has never served.
 //
-// A sleeping function gets a new template only when its pods are ready again, or cannot become
-// ready. From then on it is a normal rollout, in which the previous version keeps serving if the
+// A sleeping function gets a new template only when one of its pods is ready again, or cannot become
+// ready, see starting. From then on it is a normal rollout, in which the previous version keeps serving if the
 // new one is broken. If only values of ConfigMaps and Secrets have changed, which the next pod
 // reads anyway, the function gets the template at once and keeps sleeping.
 func (p *planner) replicas(fn *v1beta1.Function) {
@@ -137,10 +137,10 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 	}
 }
 
-// starting returns how long to wait for the pods of the current template: 0 when one of them is
-// ready or cannot become ready. An evicted pod counts as one that cannot: its replacements are new,
-// and waiting for them might never end. A pod that is being deleted may be older than the sleep and
-// is ignored.
+// starting returns how long to wait for the pods of the current template: 0 when one of them is ready,
+// cannot become ready or has had startTimeout for it, and during a rollout. A pod that has just been
+// evicted counts as one that cannot: its replacements are new, and waiting for them might never end. Older
+// ones, and pods that are being deleted, may be from before the sleep and are ignored.
 func (p *planner) starting() time.Duration {
 	left := startTimeout
 	for _, c := range p.seen.Deployment.Status.Conditions {

@@ -69,8 +69,8 @@ func (p *planner) neededTests(fn *v1beta1.Function) string {
 // planTests plans the next step of running the tests of a Function whose source has compiled. It
 // returns the state of the build with that of the tests; nil if they have passed.
 //
-// The Job is the record of the result. If someone deletes it, the tests run again. It is deleted after
-// the version was applied.
+// The Job holds the result. If someone deletes it, the tests run again. It is deleted after the version
+// was applied.
 func (p *planner) planTests(fn *v1beta1.Function, build *BuildService) *BuildService {
 	tests := &Tests{}
 	state := &BuildService{Tests: tests}

@@ -22,8 +22,8 @@ type Verification struct {
 	// Message is the reason for the Result.
 	Message string
 
-	// Until is the end of the verification. It is zero while no new pod is ready, and if the Result does
-	// not depend on the time.
+	// Until is the earliest time at which a version that is not worse passes. It is zero while no new pod is
+	// ready, and if the Result does not depend on the time.
 	Until time.Time
 
 	// RejectedRecord is the name of the record of the version that was rolled back; empty if none was.
@@ -64,15 +64,16 @@ func (p *planner) isRejected(fn *v1beta1.Function) bool {
 // planVerification plans the verification of the rollout of p.Deployment. The state is an annotation
 // of the Deployment:
 //
-//	stable          a new template replaces one that has served     -> being verified
-//	being verified  another new template, with the same previous    -> being verified
+//	stable          a new spec replaces one that has served         -> being verified
+//	being verified  another new spec, with the same previous        -> being verified
 //	being verified  the result is Passed or Inconclusive            -> stable
 //	being verified  the result is RolledBack                        -> rolled back
 //	being verified  the spec has changed and is not built yet       -> stable, with the previous template
-//	rolled back     a new version                                   -> being verified
+//	rolled back     the spec has changed and is not built yet       -> stable
+//	rolled back     the spec has changed and is built               -> being verified
 //
-// If the Function returns to the previous spec, or spec.rollout.verify is removed, the state is
-// stable. A template whose pods already run is not verified.
+// If the Function returns to the previous spec, spec.rollout.verify is removed, or another client changes
+// the template, the state is stable. startsVerification has the other conditions.
 func (p *planner) planVerification(fn *v1beta1.Function) {
 	applied := p.seen.Applied()
 	if p.Deployment == nil || !fn.Verifies() || !desired.IsIntact(applied) || p.AwaitsBuild {
@@ -127,12 +128,14 @@ func (p *planner) startsVerification(fn *v1beta1.Function) bool {
 		return set.Status.Replicas > 0 && desired.TemplateOf(&set) == template
 	})
 	sleeps := workload.Replicas(p.seen.Deployment) == 0 && desired.OnlyValuesDiffer(p.Deployment, applied)
-	return template != desired.TemplateIn(applied) && p.isBuilt() && p.hasServed(fn) && isRecorded && !runs && !sleeps
+	return template != desired.TemplateIn(applied) && p.hasLatestSpec() && p.hasServed(fn) && isRecorded && !runs && !sleeps
 }
 
-// isBuilt reports whether p.Deployment has the latest spec, and not an earlier one because the latest
+// hasLatestSpec reports whether p.Deployment has the latest spec, and not an earlier one because the latest
 // is not built.
-func (p *planner) isBuilt() bool { return p.Deployment.Labels[desired.SpecHashLabel] == p.specHash }
+func (p *planner) hasLatestSpec() bool {
+	return p.Deployment.Labels[desired.SpecHashLabel] == p.specHash
+}
 
 // hasContinued reports whether the rollout of a version that is being verified is complete: the
 // Deployment controller has continued it, because the operator did not decide in time.
@@ -147,7 +150,7 @@ func (p *planner) hasContinued() bool {
 // one.
 func (p *planner) isSuperseded(previous desired.Version) bool {
 	return p.seen.Applied().Labels[desired.SpecHashLabel] != p.specHash && p.ValuesErr == nil && p.seen.PreviousTemplate != nil &&
-		(previous.Spec == p.specHash || !p.isBuilt())
+		(previous.Spec == p.specHash || !p.hasLatestSpec())
 }
 
 // restore plans the recorded template of a version.
@@ -180,8 +183,9 @@ func (p *planner) planRollBack(fn *v1beta1.Function) {
 }
 
 // hasServed reports whether the applied version has ready pods or, if the function has no replicas,
-// whether its source was the last one that served according to the status. The ReplicaSet does not
-// count the pod yet for which a new template of a sleeping function waits, see starting.
+// whether its source was the last one that served according to the status. It looks at the pods, because
+// the status of the ReplicaSet is later: a new template of a sleeping function is applied as soon as a pod
+// is ready, see starting.
 func (p *planner) hasServed(fn *v1beta1.Function) bool {
 	template := desired.TemplateIn(p.seen.Applied())
 	return workload.Replicas(p.seen.Deployment) == 0 && workload.Served(fn, p.seen.Deployment) || slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
