@@ -51,8 +51,25 @@ func (tr *trial) whole() state {
 		status, _, err := unstructured.NestedMap(object.Object, "status")
 		tr.must(err)
 		found["status"] = tr.normalStatus(status)
+		if lost := tr.lostRevisions(status); len(lost) > 0 {
+			found["lost revisions"] = strings.Join(lost, " ")
+		}
 	}
 	return found
+}
+
+// lostRevisions returns the revisions in a status whose records do not exist: the status is written after
+// records were deleted.
+func (tr *trial) lostRevisions(status map[string]any) (lost []string) {
+	revisions, _, err := unstructured.NestedSlice(status, "revisions")
+	tr.must(err)
+	for _, revision := range revisions {
+		name := revision.(map[string]any)["name"].(string)
+		if world(tr.t).witness.live(record, tr.ns, name) == nil {
+			lost = append(lost, name)
+		}
+	}
+	return lost
 }
 
 // normalStatus removes the times of conditions. It keeps whether a generation was observed, but

@@ -17,8 +17,11 @@ import (
 // witnessed are the kinds that the oracles use.
 var witnessed = map[string]string{
 	"Function": "goless.io/v1beta1", "Deployment": "apps/v1", "ReplicaSet": "apps/v1", "PodDisruptionBudget": "policy/v1",
-	"NetworkPolicy": "networking.k8s.io/v1", "Service": "v1", "ConfigMap": "v1",
+	"NetworkPolicy": "networking.k8s.io/v1", "Service": "v1", "ConfigMap": "v1", record: "apps/v1",
 }
+
+// record is the kind of the records of versions, whose names contain a hash of the namespace.
+const record = "ControllerRevision"
 
 // version is an object at one time.
 type version struct {
@@ -108,13 +111,14 @@ func (w *witness) live(kind, namespace, name string) *unstructured.Unstructured 
 	return all[len(all)-1].Unstructured
 }
 
-// all returns the current objects of a namespace, by kind and name.
+// all returns the current objects of a namespace, by kind and name, without records.
 func (w *witness) all(namespace string) []*unstructured.Unstructured {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var live []*unstructured.Unstructured
 	for key, versions := range w.versions {
-		if last := versions[len(versions)-1]; !last.deleted && strings.Split(key, "/")[1] == namespace {
+		name := strings.Split(key, "/")
+		if last := versions[len(versions)-1]; !last.deleted && name[0] != record && name[1] == namespace {
 			live = append(live, last.Unstructured)
 		}
 	}
