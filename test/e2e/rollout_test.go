@@ -154,7 +154,7 @@ func TestVerifiedRolloutWhileScaling(t *testing.T) {
 		return func(spec *v1beta1.FunctionSpec) { spec.Scaling = &v1beta1.Scaling{Min: new(n), Max: new(int32(3))} }
 	}
 	onRequests := func(spec *v1beta1.FunctionSpec) {
-		spec.Scaling = &v1beta1.Scaling{Max: new(int32(3)), Requests: new(int32(5))}
+		spec.Scaling = &v1beta1.Scaling{Max: new(int32(3)), Requests: new(int32(2))}
 	}
 	for name, test := range map[string]struct {
 		scaling func(*v1beta1.FunctionSpec)
