@@ -72,7 +72,8 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 // A function that has been built is not restarted for changes to the operator, such as a new image,
 // unless a pod cannot pull its own image, or the settings restart all functions. A function that has not
 // been built takes such changes, because they may help. Both take another class, or a change of their
-// class, when package class admits it, or with another image. Pods of a function that lost its class are kept, as they are when the settings change.
+// class, when package class admits it, or with another image. Pods of a function that lost its class are
+// kept, as they are when the settings change.
 func (p *planner) keepsTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) bool {
 	applied := p.seen.Applied()
 	if !desired.IsIntact(applied) || !desired.SameSpec(applied, want) || p.imageLost() {
@@ -84,7 +85,8 @@ func (p *planner) keepsTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentA
 }
 
 // compiledBefore reports whether the source of the pods has compiled, according to the condition Built.
-// After an invalid source, the result of the one before is not known, and counts as compiled.
+// It does not contain the result for the pods while the latest source is invalid, which counts as
+// compiled.
 func compiledBefore(fn *v1beta1.Function) bool {
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionBuilt)
 	return c != nil && slices.Contains([]string{v1beta1.ReasonBuilt, v1beta1.ReasonTesting, v1beta1.ReasonTestsFailed, v1beta1.ReasonInvalidSource}, c.Reason)

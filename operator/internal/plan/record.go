@@ -43,11 +43,12 @@ func (p *planner) record(fn *v1beta1.Function) {
 	}
 }
 
-// unneededRecords returns the records to delete, and those of former versions that are kept. The
-// newest record of each spec is kept, for as many specs as the Function asks for. The records of the
-// current and the planned Deployment, that of the version that a verification may restore, and the newest
-// of each template whose pods still run, are also kept. While the latest spec is not in the planned Deployment, all are kept: after a restart of the
-// operator, one of them may be that of the latest spec, whose build is not known yet.
+// unneededRecords returns the records to delete, and those of former versions that are kept. The newest
+// record of each spec is kept, for as many specs as the Function asks for. The records of the current and
+// the planned Deployment, that of the version that a verification may restore, and the newest of each
+// template whose pods still run, are also kept. While the latest spec is not in the planned Deployment, all
+// are kept: after a restart of the operator, one of them may be that of the latest spec, whose build is not
+// known yet.
 func (p *planner) unneededRecords(fn *v1beta1.Function) (former, unneeded []appsv1.ControllerRevision) {
 	if !p.IsLatest {
 		return p.seen.Records, nil

@@ -281,7 +281,7 @@ func TestRepairWhileUntested(t *testing.T) {
 			t.Error("the environment is that of the version whose tests have failed")
 		}
 	}
-	if p.Record == nil || p.RecordOfSpec != recorded {
+	if p.Record == nil || p.RecordOfSpec != recorded || p.Record.Labels["goless.io/recorded-spec"] != desired.RecordedSpec(&s.seen.Records[0]) {
 		t.Errorf("the record %+v has the spec of %q, want %s", p.Record, p.RecordOfSpec, recorded)
 	}
 	if *desired.BinaryIn(p.Deployment) != *binary || *desired.BinaryIn(s.seen.OwnedFields) != *binary || desired.TemplateIn(s.seen.OwnedFields) != before {
