@@ -7,7 +7,8 @@
 #   IMAGE_PROGRAM  the image of each tool in go.mod, such as IMAGE_KUBE_ROUTER
 #   MANIFESTS      the directory with the source of the first tool's module
 #   VERSION        the version of that module
-#   ROW            a file: the tests write what they have seen there
+#   ROW            a file: the tests write what they have seen there, one sentence per line after its
+#                  place in the source and a tab
 #
 # What the tests of a neighbour have seen, if all pass, becomes its row in the table of
 # docs/how-to/install.md. A neighbour without go.mod is a program of ours, or its tests need no image.
@@ -107,7 +108,7 @@ gotestsum --format standard-quiet -- -vet=off -count=1 -timeout 60m -run "$tests
 cd "$root"
 if [ -e "test/neighbours/$name/chart" ]; then
   env -u GOWORK -u KUBECONFIG -u KO_DOCKER_REPO make e2e-chart
-  cat "test/neighbours/$name/chart" >>"$ROW"
+  sed 's/^/the chart\t/' "test/neighbours/$name/chart" >>"$ROW"
 fi
-echo "| $name | $VERSION | $(paste -sd ' ' "$ROW") | $(date +%F) |" >".cache/neighbours/$name.row"
+echo "| $name | $VERSION | $(LC_ALL=C sort "$ROW" | cut -f 2 | paste -sd ' ') | $(date +%F) |" >".cache/neighbours/$name.row"
 table

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -32,13 +34,15 @@ func neighbourManifest(t *testing.T, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// seen adds a sentence to the neighbour's row in docs/how-to/install.md if the test passes.
+// seen adds a sentence to the neighbour's row in docs/how-to/install.md if the test passes. The
+// sentences of a row have the order of their calls of seen in the source.
 func seen(t *testing.T, what string) {
 	t.Helper()
 	path := os.Getenv("ROW")
 	if path == "" {
 		return
 	}
+	_, source, line, _ := runtime.Caller(1)
 	t.Cleanup(func() {
 		if t.Failed() {
 			return
@@ -47,7 +51,7 @@ func seen(t *testing.T, what string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := file.WriteString(what + "\n"); err != nil {
+		if _, err := fmt.Fprintf(file, "%s:%04d\t%s\n", filepath.Base(source), line, what); err != nil {
 			t.Error(err)
 		}
 		if err := file.Close(); err != nil {
