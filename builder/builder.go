@@ -5,6 +5,7 @@ package builder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -105,7 +106,7 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 			return err
 		}
 		compiled.Warnings = append(compiled.Warnings, overridden(p.program)...)
-		cacheErr = b.saveDependencies(p)
+		cacheErr = errors.Join(compiled.KeepError, b.saveDependencies(p))
 		return nil
 	})
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 // complete them.
 var requirements = []string{"go.mod", "go.sum"}
 
-// useDependencies lets a program use the dependencies that an earlier build has cached. If there
-// are none, it sets saveAs so that this build caches them. The caller must call release after the
-// build.
+// useDependencies lets a program with a go.mod use the dependencies that an earlier build has cached.
+// If there are none, it sets saveAs so that this build caches them. The caller must call release after
+// the build. Vendored modules are not cached: their files are part of the source.
 func (b *Builder) useDependencies(ctx context.Context, p *prepared) (release func(), err error) {
-	if b.Dependencies == nil || !p.program.Fetches() || !b.Toolchain.Sealed {
+	if src := p.program.Source; b.Dependencies == nil || src.GoMod == nil || src.Vendored() || !b.Toolchain.Sealed {
 		return func() {}, nil
 	}
 	key, err := b.dependencyKey(ctx, p)
@@ -60,8 +60,10 @@ func (b *Builder) saveDependencies(p *prepared) error {
 	if err := copyFiles(p.program.Dir, kept, requirements); err != nil {
 		return err
 	}
-	if err := modules.RemoveArchives(p.tools.ModuleCache(p.program)); err != nil {
-		return err
+	if p.program.Fetches() {
+		if err := modules.RemoveArchives(p.tools.ModuleCache(p.program)); err != nil {
+			return err
+		}
 	}
 	return b.Dependencies.Keep(b.Namespace, p.saveAs, kept)
 }

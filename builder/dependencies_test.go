@@ -122,11 +122,109 @@ func TestDependenciesAreKept(t *testing.T) {
 	if strings.Contains(commands, module) || !strings.Contains(commands, "-p example.com/dependencies ") {
 		t.Errorf("the second build compiles a module, or not the handler:\n%s", commands)
 	}
+	if strings.Contains(commands, "$WORK") {
+		t.Errorf("the go command made the second build:\n%s", commands)
+	}
 	if !bytes.Equal(kept, fresh) {
 		t.Error("the binary of the second build differs from that of a build without kept dependencies")
 	}
 	if _, _, err := image.build(t, builder.Builder{Dependencies: store, Namespace: "theirs"}, "second"); err == nil {
 		t.Error("another namespace has what it could not fetch")
+	}
+	checkClean(t)
+}
+
+// TestDirectBuildWithDependencies checks that builds with the dependencies of an earlier one do not
+// need the go command, and that their binaries are those of builds without a store. A build that
+// reaches fewer modules does not use these dependencies: its binary lists fewer.
+func TestDirectBuildWithDependencies(t *testing.T) {
+	image := newImageBuild(t)
+	stored := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours"}
+	all := txtar.Parse([]byte(requiring(t, "")))
+	all.Files = slices.DeleteFunc(all.Files, func(f txtar.File) bool { return f.Name == "handler.go" })
+	all.Files = append(all.Files,
+		txtar.File{Name: "router/router.go", Data: []byte("package router\n\nimport (\n\t\"github.com/go-chi/chi/v5\"\n\n\t\"example.com/dependencies/router/internal/text\"\n)\n\nvar New = chi.NewRouter\n\nvar Text = text.Text\n")},
+		txtar.File{Name: "router/internal/text/text.go", Data: []byte("package text\n\nimport \"strings\"\n\nvar Text = strings.ToUpper(\"a\")\n")},
+	)
+	for i := range all.Files { // the rules of this version apply to the author's files
+		all.Files[i].Data = bytes.Replace(all.Files[i].Data, []byte("\ngo 1.26.0\n"), []byte("\ngo 1.25.0\n"), 1)
+	}
+	build := func(b builder.Builder, imports, body string) (binary []byte, commands string, err error) {
+		var trace bytes.Buffer
+		b.Trace = &trace
+		handler := "package handlers\n\nimport (\n\t\"net/http\"\n" + imports + ")\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {\n" + body + "}\n"
+		source := txtar.Archive{Files: append([]txtar.File{{Name: "handler.go", Data: []byte(handler)}}, all.Files...)}
+		output := filepath.Join(t.TempDir(), "server")
+		if _, err := b.Build(t.Context(), txtar.Format(&source), output); err != nil {
+			return nil, trace.String(), err
+		}
+		binary, err = os.ReadFile(output)
+		return binary, trace.String(), err
+	}
+	const router = "\t\"example.com/dependencies/router\"\n"
+	const useRouter = "\trouter.New().ServeHTTP(w, r)\n"
+	if _, _, err := build(stored, router, useRouter); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		imports, body string
+		direct        bool
+	}{
+		"Handler":         {router, useRouter + "\tw.WriteHeader(http.StatusTeapot)\n", true},
+		"StandardLibrary": {router + "\t\"text/template\"\n", useRouter + "\ttemplate.HTMLEscape(w, nil)\n", true},
+		"FewerModules":    {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			binary, commands, err := build(stored, c.imports, c.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if direct := !strings.Contains(commands, "$WORK"); direct != c.direct {
+				t.Errorf("built directly: %t, want %t\n%s", direct, c.direct, commands)
+			}
+			fresh := stored
+			fresh.Dependencies = nil
+			if want, _, err := build(fresh, c.imports, c.body); err != nil || !bytes.Equal(binary, want) {
+				t.Errorf("the binary differs from that of a build without kept dependencies: %v", err)
+			}
+		})
+	}
+	const wrong = "\tvar x int = nil\n\t_ = new(1)\n"
+	_, _, err := build(stored, router, useRouter+wrong)
+	if err == nil || !strings.Contains(err.Error(), "handler.go:10:14: cannot use nil as int value") || !strings.Contains(err.Error(), "handler.go:11:6: new(1) requires go1.26 or later") {
+		t.Errorf("with two errors: %v", err)
+	}
+	if _, _, err = build(stored, router, useRouter+"\t_ = new(1)\n"); err == nil {
+		t.Error("built with the language of another module")
+	}
+	checkClean(t)
+}
+
+// TestDirectBuildOfModule checks that the second build of a module that requires no other modules does
+// not need the go command.
+func TestDirectBuildOfModule(t *testing.T) {
+	image := newImageBuild(t)
+	const source = "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n-- a.go --\npackage m\n\nimport (\n\t\"net/http\"\n\n\t\"example.com/m/internal/b\"\n)\n\nfunc Handler(w http.ResponseWriter, r *http.Request) { w.Write(b.Text) }\n" +
+		"-- internal/b/b.go --\npackage b\n\nvar Text = []byte(\"text\")\n"
+	var trace bytes.Buffer
+	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours", Trace: &trace}
+	var binaries [2][]byte
+	for i := range binaries {
+		trace.Reset()
+		output := filepath.Join(t.TempDir(), "server")
+		result, err := b.Build(t.Context(), []byte(source), output)
+		if err != nil || result.CacheError != nil {
+			t.Fatal(err, result)
+		}
+		if binaries[i], err = os.ReadFile(output); err != nil {
+			t.Fatal(err)
+		}
+		if direct := !strings.Contains(trace.String(), "$WORK"); direct != (i == 1) {
+			t.Errorf("build %d without the go command: %t\n%s", i, direct, trace.String())
+		}
+	}
+	if !bytes.Equal(binaries[0], binaries[1]) {
+		t.Error("the direct build makes another binary")
 	}
 	checkClean(t)
 }

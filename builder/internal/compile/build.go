@@ -1,7 +1,8 @@
 // Package compile compiles programs to binaries, and also vets and tests them. A program whose
-// source has only Go files and no go.mod is compiled and linked directly, using a precomputed Plan,
-// which halves the time. The go command compiles all other programs, and those whose direct build
-// fails. Both ways produce the same binary, byte for byte.
+// source has only Go files is compiled and linked directly if its modules are known: because it has
+// no go.mod, or because an earlier build has kept them. That halves the time. The go command compiles
+// all other programs, and those whose direct build fails. Both ways produce the same binary, byte for
+// byte.
 //
 // Sources are untrusted, so the compiler runs in a sandbox. In the builder's image, it can access
 // only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI (Linux 6.7), and UDP
@@ -72,7 +73,8 @@ type Options struct {
 	Vet bool
 
 	// KeepPackages stores the compiled packages in the directory of Program, for later builds. The
-	// subdirectory is toolchain.PackageCache(toolchain.KeptDependencies(Program)).
+	// subdirectory is toolchain.PackageCache(toolchain.KeptDependencies(Program)). Build, but not
+	// BuildTests, also stores how later builds can compile and link directly.
 	KeepPackages bool
 
 	tests      bool          // several go commands compile tests
@@ -97,6 +99,10 @@ type Result struct {
 
 	// VetError is the reason why requested Warnings are missing, such as a timeout of go vet.
 	VetError error
+
+	// KeepError is the reason why later builds with the packages of Options.KeepPackages need the go
+	// command.
+	KeepError error
 }
 
 // Build compiles a program to a static binary. The error is a *handler.Error if the author of the
@@ -122,13 +128,17 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 	if err != nil {
 		return nil, explain(ctx, t, b, r, err, &spent, "")
 	}
+	var unkept error
+	if b.KeepPackages {
+		unkept = keepPlan(t, b, work)
+	}
 	copied := sandbox.CopyResult(work.build, binaryName, b.Output, 0o755)
 	warnings, unvetted := v.wait()
 	if copied != nil {
 		return nil, fmt.Errorf("copying the binary: %w", copied)
 	}
 	kept := min(len(warnings), maxWarnings)
-	return &Result{Duration: took, PeakMemory: r.PeakMemory(), Warnings: warnings[:kept], Omitted: len(warnings) - kept, VetError: unvetted}, nil
+	return &Result{Duration: took, PeakMemory: r.PeakMemory(), Warnings: warnings[:kept], Omitted: len(warnings) - kept, VetError: unvetted, KeepError: unkept}, nil
 }
 
 // withTimeout returns a context that ends at the timeout of a build.

@@ -1,7 +1,9 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,6 +23,9 @@ func shareCaches(t *toolchain.Toolchain, b Options, work workspace, c *sandbox.C
 	own := filepath.Join(work.dir, "packages")
 	if b.KeepPackages {
 		kept := toolchain.KeptDependencies(b.Program)
+		if err := os.Mkdir(kept, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // it exists if modules were fetched
+			return fmt.Errorf("creating a build cache: %w", err)
+		}
 		if err := checkDir(kept); err != nil {
 			return err
 		}

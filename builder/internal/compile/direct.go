@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"go/build"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,51 +25,69 @@ import (
 type direct struct {
 	Options
 	*toolchain.Toolchain
-	plan     *Plan
+	plan     *programPlan
 	packages map[string]string // absolute paths of compiled packages, by import path
-	files    []string          // the author's files, relative to the program
-	imports  []string          // imports of these files
+	author   []*build.Package  // the author's packages, each after those that it imports
 	work     workspace
 }
 
 // newDirect returns a build of b without the go command. It returns nil if the program needs the go
-// command because its source has a go.mod, files that are not Go, or imports that are not allowed.
+// command: because its modules are vendored or not kept, because of files that are not Go, or because
+// of imports that the go command may not allow.
 func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
-	if t.Plan == "" || b.Program.Source.GoMod != nil {
+	if t.Plan == "" {
 		return nil
 	}
-	plan, err := ReadPlan(t.Plan)
+	image, err := ReadPlan(t.Plan)
 	if err != nil {
 		return nil
 	}
-	pkg, err := t.BuildContext().ImportDir(filepath.Join(b.Program.Dir, program.HandlerDir), 0)
-	if err != nil || len(pkg.EmbedPatterns)+len(pkg.SFiles)+len(pkg.SysoFiles) > 0 {
+	d := &direct{Options: b, Toolchain: t, packages: map[string]string{}, work: work}
+	if d.author, err = authorPackages(t, b.Program); err != nil {
 		return nil
 	}
-	d := &direct{Options: b, Toolchain: t, plan: plan, packages: map[string]string{}, imports: pkg.Imports, work: work}
-	for path, name := range plan.Packages {
+	if b.Program.Source.GoMod == nil {
+		d.plan = planOfImage(image, d.author)
+	} else if d.plan, err = readKeptPlan(t, image); err != nil {
+		return nil
+	}
+	for path, name := range d.plan.Packages {
 		d.packages[path] = filepath.Join(t.Cache, name)
 	}
-	for _, path := range pkg.Imports {
-		if !d.importable(path) {
-			return nil
-		}
+	for path, name := range d.plan.Kept {
+		d.packages[path] = filepath.Join(toolchain.PackageCache(t.Dependencies), name)
 	}
-	for _, name := range pkg.GoFiles {
-		d.files = append(d.files, "./"+program.HandlerDir+"/"+name)
+	if !d.suffices() {
+		return nil
 	}
 	return d
 }
 
-// importable reports whether every package may import path. If that is unknown, it reports false.
-func (d *direct) importable(path string) bool {
-	elements := strings.Split(path, "/")
-	if slices.Contains(elements, "internal") || elements[0] == "vendor" {
-		return false
+// suffices reports whether the author's packages have only Go files, and import only packages that
+// are known and that the go command lets them import.
+func (d *direct) suffices() bool {
+	for _, pkg := range d.author {
+		if len(pkg.EmbedPatterns)+len(pkg.SFiles)+len(pkg.SysoFiles) > 0 || pkg.IsCommand() {
+			return false
+		}
+		for _, imported := range pkg.Imports {
+			if !mayImport(pkg.ImportPath, imported) || !d.knows(imported) {
+				return false
+			}
+		}
 	}
-	_, known := d.packages[path]
-	isModule := strings.Contains(elements[0], ".")
-	return path == "unsafe" || known && (!isModule || strings.HasPrefix(path+"/", program.RuntimeModule+"/"))
+	return len(d.author) > 0
+}
+
+// knows reports whether the author's packages may import path and the compiled package is known. A
+// source without go.mod may import only the standard library and the runtime.
+func (d *direct) knows(path string) bool {
+	if _, own := authorDir(d.Program, path); own || path == "unsafe" {
+		return true
+	}
+	first, _, _ := strings.Cut(path, "/")
+	allowed := d.Program.Source.GoMod != nil || !strings.Contains(first, ".") || strings.HasPrefix(path+"/", program.RuntimeModule+"/")
+	return d.packages[path] != "" && first != "vendor" && allowed
 }
 
 // run executes all commands in one sandbox. With Options.Vet, it starts go vet when the linker
@@ -106,25 +126,27 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 	return r, v, nil
 }
 
-// commands returns the command lines of the compiler, for the author's package and for main, and of
+// commands returns the command lines of the compiler, for the author's packages and for main, and of
 // the linker.
 func (d *direct) commands() ([][]string, error) {
-	main := filepath.Join(d.work.build, "main.a")
-	author := filepath.Join(d.work.build, "author.a")
-	d.packages[d.Program.Path] = author
-	authorImports, err := d.writeConfig("author.cfg", "", d.imports)
+	var commands [][]string
+	for i, pkg := range d.author {
+		trimmed := d.plan.AuthorDir + strings.TrimPrefix(pkg.ImportPath, d.Program.Path)
+		command, err := d.compile(pkg, "author"+strconv.Itoa(i), trimmed, d.plan.AuthorLanguage)
+		if err != nil {
+			return nil, err
+		}
+		commands = append(commands, command)
+	}
+	imported := d.author[len(d.author)-1].ImportPath // the others do not import it
+	main := &build.Package{ImportPath: "main", Dir: d.Program.Dir, GoFiles: []string{"main.go"}, Imports: []string{imported, program.RuntimeModule}}
+	command, err := d.compile(main, "main", program.Module, d.plan.Language)
 	if err != nil {
 		return nil, err
 	}
-	mainImports, err := d.writeConfig("main.cfg", "", []string{d.Program.Path, program.RuntimeModule})
-	if err != nil {
-		return nil, err
-	}
-	modules := d.plan.Modules
-	if slices.Contains(d.imports, program.RuntimeModule+"/otlp") {
-		modules = d.plan.TracingModules
-	}
-	all, err := d.writeConfig("link.cfg", "modinfo "+modules+"\n", slices.Sorted(maps.Keys(d.packages)))
+	output := d.packages[main.ImportPath]
+	delete(d.packages, main.ImportPath)
+	all, err := d.writeConfig("link.cfg", "modinfo "+d.plan.Modules+"\n", slices.Sorted(maps.Keys(d.packages)))
 	if err != nil {
 		return nil, err
 	}
@@ -132,22 +154,32 @@ func (d *direct) commands() ([][]string, error) {
 	if d.plan.GODEBUG != "" {
 		link = append(link, "-X=runtime.godebugDefault="+d.plan.GODEBUG)
 	}
-	return [][]string{
-		append(d.compile(author, d.Program.Path, authorImports, program.HandlerDir), d.files...),
-		append(d.compile(main, "main", mainImports, "."), "./main.go"),
-		append(link, main),
-	}, nil
+	return append(commands, command, append(link, output)), nil
 }
 
-// compile returns the command line of the compiler for the package path in the program's directory
-// dir, without the files.
-func (d *direct) compile(output, path, imports, dir string) []string {
-	trim := filepath.Join(d.Program.Dir, dir) + "=>" + filepath.Join(program.Module, dir) + ";" + d.work.build + "=>"
-	return []string{
-		d.Tool("compile"), "-o", output, "-trimpath", trim, "-p", path, "-lang=" + d.plan.Language,
-		"-complete", noDebug, "-goversion", d.Version, "-c=" + strconv.Itoa(min(4, d.MaxProcessors())),
-		"-nolocalimports", "-importcfg", imports, "-pack",
+// compile returns the command line of the compiler for a package, and adds its output to d.packages.
+// name is that of the output, without extension. trimmed replaces the directory of the package in the
+// binary.
+func (d *direct) compile(pkg *build.Package, name, trimmed, language string) ([]string, error) {
+	config, err := d.writeConfig(name+".cfg", "", pkg.Imports)
+	if err != nil {
+		return nil, err
 	}
+	dir, err := filepath.Rel(d.Program.Dir, pkg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	output := filepath.Join(d.work.build, name+".a")
+	d.packages[pkg.ImportPath] = output
+	command := []string{
+		d.Tool("compile"), "-o", output, "-trimpath", pkg.Dir + "=>" + trimmed + ";" + d.work.build + "=>", "-p", pkg.ImportPath, "-lang=" + language,
+		"-complete", noDebug, "-goversion", d.Version, "-c=" + strconv.Itoa(min(4, d.MaxProcessors())),
+		"-nolocalimports", "-importcfg", config, "-pack",
+	}
+	for _, file := range pkg.GoFiles {
+		command = append(command, "./"+path.Join(filepath.ToSlash(dir), file))
+	}
+	return command, nil
 }
 
 // writeConfig writes the files of the packages with these import paths to a configuration of the

@@ -186,18 +186,24 @@ func TestDirectErrors(t *testing.T) {
 	}
 }
 
-func TestDirectImportable(t *testing.T) {
-	d := &direct{packages: map[string]string{}}
-	for _, path := range []string{"fmt", "internal/abi", "net/http/internal", "vendor/golang.org/x/net/idna", "go.uber.org/zap", "goless.io/runtime", "goless.io/runtime/internal/exchange", "goless.io/runtime/otlp"} {
-		d.packages[path] = path
-	}
-	var got []string
-	for _, path := range []string{"fmt", "internal/abi", "net/http/internal", "vendor/golang.org/x/net/idna", "go.uber.org/zap", "goless.io/runtime", "goless.io/runtime/internal/exchange", "goless.io/runtime/otlp", "unsafe", "net/smtp"} {
-		if d.importable(path) {
-			got = append(got, path)
+func TestMayImport(t *testing.T) {
+	for _, c := range []struct {
+		importer, imported string
+		want               bool
+	}{
+		{"example.com/m", "fmt", true},
+		{"example.com/m", "internal/abi", false},
+		{"example.com/m", "net/http/internal", false},
+		{"example.com/m", "goless.io/runtime/internal/exchange", false},
+		{"example.com/m", "example.com/m/internal", true},
+		{"example.com/m/a/b", "example.com/m/internal/c", true},
+		{"example.com/m/a", "example.com/m/a/internal", true},
+		{"example.com/m", "example.com/m/a/internal", false},
+		{"example.com/m/ab", "example.com/m/a/internal/c", false},
+		{"example.com/m/internal/a", "example.com/m/internal/b/internal/c", false},
+	} {
+		if got := mayImport(c.importer, c.imported); got != c.want {
+			t.Errorf("mayImport(%s, %s) = %t", c.importer, c.imported, got)
 		}
-	}
-	if diff := cmp.Diff([]string{"fmt", "goless.io/runtime", "goless.io/runtime/otlp", "unsafe"}, got); diff != "" {
-		t.Errorf("importable: -want +got\n%s", diff)
 	}
 }

@@ -18,9 +18,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// A Plan is what the go command determines before it compiles a program. It is the same for all
-// programs whose source has no go.mod. Making it takes as long as compiling and linking, so the
-// builder image contains a precomputed Plan.
+// A Plan is what the go command determines before it compiles a program whose source has no go.mod.
+// Making it takes as long as compiling and linking, so the builder image contains a precomputed Plan.
 type Plan struct {
 	// Language is the language version of the program, such as "go1.26".
 	Language string `json:"language"`

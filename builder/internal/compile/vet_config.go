@@ -3,9 +3,7 @@ package compile
 import (
 	"encoding/json"
 	"fmt"
-	"go/build"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 
@@ -48,31 +46,24 @@ type vetConfig struct {
 // vetConfigs returns the configurations of those of the author's packages that are part of the
 // binary. A package follows the packages that it imports. The commands write their output to dir.
 func vetConfigs(t *toolchain.Toolchain, p *program.Program, dir string, exports map[string]string) ([]vetConfig, error) {
-	packages, err := linkedPackages(t, p, exports)
+	packages, err := authorPackages(t, p)
 	if err != nil {
 		return nil, err
 	}
 	var configs []vetConfig
 	facts := map[string]string{}
-	var add func(importPath string)
-	add = func(importPath string) {
-		pkg := packages[importPath]
-		if pkg == nil {
-			return
-		}
-		delete(packages, importPath)
-		output := filepath.Join(dir, strconv.Itoa(len(facts)))
+	for i, pkg := range packages {
+		output := filepath.Join(dir, strconv.Itoa(i))
 		c := vetConfig{
-			ID: importPath, Compiler: "gc", ImportPath: importPath, GoVersion: goVersion(p.Source),
+			ID: pkg.ImportPath, Compiler: "gc", ImportPath: pkg.ImportPath, GoVersion: goVersion(p.Source),
 			ImportMap: map[string]string{}, PackageFile: map[string]string{}, PackageVetx: map[string]string{},
 			VetxOutput: output, Stdout: output + ".json",
 		}
-		facts[importPath] = output
+		facts[pkg.ImportPath] = output
 		for _, name := range pkg.GoFiles {
 			c.GoFiles = append(c.GoFiles, filepath.Join(pkg.Dir, name))
 		}
 		for _, imported := range pkg.Imports {
-			add(imported)
 			c.ImportMap[imported] = imported
 			c.PackageFile[imported] = exports[imported]
 			if file, ok := facts[imported]; ok {
@@ -81,27 +72,7 @@ func vetConfigs(t *toolchain.Toolchain, p *program.Program, dir string, exports 
 		}
 		configs = append(configs, c)
 	}
-	for importPath := range packages {
-		add(importPath)
-	}
 	return configs, nil
-}
-
-// linkedPackages returns those of the author's packages that are in exports, by import path.
-func linkedPackages(t *toolchain.Toolchain, p *program.Program, exports map[string]string) (map[string]*build.Package, error) {
-	packages := map[string]*build.Package{}
-	for _, f := range p.Source.Files {
-		importPath := path.Join(p.Path, path.Dir(f.Name))
-		if path.Ext(f.Name) != ".go" || exports[importPath] == "" || packages[importPath] != nil {
-			continue
-		}
-		pkg, err := t.BuildContext().ImportDir(filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(path.Dir(f.Name))), 0)
-		if err != nil {
-			return nil, fmt.Errorf("choosing the files of %s: %w", importPath, err)
-		}
-		packages[importPath] = pkg
-	}
-	return packages, nil
 }
 
 // goVersion returns the language version in the author's go.mod, such as "go1.26". It returns "" if

@@ -131,14 +131,18 @@ func Gives(pkg string) bool {
 	return isIn(RuntimeModule) || slices.ContainsFunc(mod.Require, func(r *modfile.Require) bool { return isIn(r.Mod.Path) })
 }
 
-// Selected returns the module versions in the go.mod of the whole program, by path. The go command
-// may have changed them since Write.
-func (p *Program) Selected() map[string]string {
+// Mod reads the go.mod of the whole program. The go command may have changed it since Write.
+func (p *Program) Mod() (*modfile.File, error) {
 	data, err := sandbox.ReadResult(p.Dir, "go.mod", MaxRequirements)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	mod, err := modfile.ParseLax("go.mod", data, nil)
+	return modfile.ParseLax("go.mod", data, nil)
+}
+
+// Selected returns the module versions in Mod, by path, or nil if Mod fails.
+func (p *Program) Selected() map[string]string {
+	mod, err := p.Mod()
 	if err != nil {
 		return nil
 	}
