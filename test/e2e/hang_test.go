@@ -120,7 +120,7 @@ func TestQuotaNamesTheBuild(t *testing.T) {
 		return nil
 	})
 	fn := ns.says(ns.apply(inPod("large", answering("small"))), v1beta1.ReasonBuilding,
-		"of memory container build requests 128Mi with limit 768Mi (spec.build.resources), container function requests 32Mi with limit 256Mi (spec.resources)")
+		"memory: container build requests 128Mi, limit 768Mi (spec.build.resources), container function requests 32Mi, limit 256Mi (spec.resources)")
 	ns.tells(fn, "Warning PodsRefused: pods cannot be created: exceeded quota: narrow")
 	fn = ns.change(fn, func(spec *v1beta1.FunctionSpec) {
 		spec.Build.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("512Mi"))}}

@@ -20,9 +20,9 @@ const ReasonSeveralDefaults = "SeveralDefaults"
 // it is False, the reason is ReasonInvalidSpec: the namespaceSelector is invalid.
 const ReasonClassValid = "Valid"
 
-// ConditionRolledOut reports the staged rollout of a FunctionClass. It is not part of Ready, because
-// Flux applies the Functions of a Kustomization only when its classes are ready: it could not apply
-// a fix for the function that delays the rollout.
+// ConditionRolledOut reports the staged rollout of a FunctionClass. Ready does not depend on it: Flux
+// waits until the FunctionClasses of a Kustomization are Ready before it applies the Functions, so it
+// could never apply the fix of a function that delays the rollout.
 const ConditionRolledOut = "RolledOut"
 
 // Reasons of ConditionRolledOut, in addition to ReasonInvalidSpec.
@@ -36,8 +36,8 @@ const (
 	ReasonClassRollingOut = "RollingOut"
 
 	// ReasonClassRolloutFailed means that some functions could not be updated, or that their rollouts
-	// are paused or exceeded the progress deadline. The status of the Function in the message
-	// contains the cause, which may not be the class.
+	// are paused or exceeded the progress deadline. The message names one of the functions. Its status
+	// contains the cause, which may be unrelated to the class.
 	ReasonClassRolloutFailed = "RolloutFailed"
 )
 
@@ -147,7 +147,7 @@ type FunctionClassSpec struct {
 	// Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="labels with the prefixes goless.io/ and pod.goless.io/ are set by Goless"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="the prefixes goless.io/ and pod.goless.io/ are reserved"
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// annotations are added to the pods. List each of them, or its prefix, in the annotation
@@ -157,7 +157,7 @@ type FunctionClassSpec struct {
 	// and pod.goless.io/ are not allowed. Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="annotations with the prefixes goless.io/ and pod.goless.io/ are set by Goless"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="the prefixes goless.io/ and pod.goless.io/ are reserved"
 	Annotations map[string]string `json:"annotations,omitempty"`
 
 	// resources are the defaults of spec.resources of a Function. An amount that is not set
@@ -228,7 +228,8 @@ type FunctionClassStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// functions is the number of functions that use the class and have a Deployment.
+	// functions is the number of functions that use the class and have a Deployment, without those
+	// that wait for their first build.
 	// +optional
 	Functions int32 `json:"functions"`
 
@@ -241,9 +242,9 @@ type FunctionClassStatus struct {
 	//   - Ready: False if the namespaceSelector is invalid, so that no function uses the class; True
 	//     otherwise. Whether the API server accepts pods of the class is not checked.
 	//   - Stalled: True while the namespaceSelector is invalid; absent otherwise.
-	//   - RolledOut: True when all functions with a Deployment use the current spec of the class, and
-	//     the rollouts that applied it are complete. Later rollouts for other reasons do not change
-	//     it.
+	//   - RolledOut: True when all functions with a Deployment, without those that wait for their
+	//     first build, use the current spec of the class, and the rollouts that applied it are
+	//     complete. Later rollouts for other reasons do not change it.
 	//   - DefaultConflict: True while another class is also a default class of some of the
 	//     namespaces; absent otherwise.
 	// +optional
@@ -263,5 +264,5 @@ type FunctionClassList struct {
 	Items []FunctionClass `json:"items"`
 }
 
-// IsDefault reports whether Functions without spec.className use this class.
+// IsDefault reports whether the class has the annotation that marks a default class.
 func (c *FunctionClass) IsDefault() bool { return c.Annotations[DefaultClassAnnotation] == "true" }

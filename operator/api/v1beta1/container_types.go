@@ -23,7 +23,7 @@ type EnvVar struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z][-._a-zA-Z0-9]*$`
-	// +kubebuilder:validation:XValidation:rule="!(self in ['SERVER_PORT', 'ADMIN_PORT', 'SERVER_LISTENER', 'ADMIN_LISTENER', 'REQUEST_TIMEOUT', 'REQUEST_CONCURRENCY']) && !self.startsWith('FUNCTION_')",message="this variable is set by Goless: use spec.serverPort, spec.timeout or spec.concurrency, or choose another name"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['SERVER_PORT', 'ADMIN_PORT', 'SERVER_LISTENER', 'ADMIN_LISTENER', 'REQUEST_TIMEOUT', 'REQUEST_CONCURRENCY']) && !self.startsWith('FUNCTION_')",message="this name is reserved: use spec.serverPort, spec.timeout or spec.concurrency, or choose another name"
 	Name string `json:"name"`
 
 	// value is the value of the variable. Default: empty. $(NAME) is replaced by the value of a
@@ -58,7 +58,8 @@ type EnvVarSource struct {
 	FieldRef *FieldRef `json:"fieldRef,omitempty"`
 }
 
-// KeyRef selects a key of a ConfigMap or a Secret.
+// KeyRef selects a key of a ConfigMap or a Secret. The object and the key must exist unless
+// optional is true.
 type KeyRef struct {
 	// name is the name of the ConfigMap or Secret.
 	// +required
@@ -204,8 +205,8 @@ const (
 type BuildSpec struct {
 	// strategy is the place where the source is compiled:
 	//   - Shared compiles it once, in the build service of the cluster. Pods start faster. An update
-	//     that does not compile creates no pods; the pods of a new Function start while it compiles,
-	//     unless test is set.
+	//     that does not compile creates no pods. While the first source of a Function compiles, its
+	//     pods already start, unless test is set.
 	//   - InPod compiles it in an init container of each pod and does not require the build
 	//     service.
 	//
@@ -229,12 +230,12 @@ type BuildSpec struct {
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
-	// timeout is the maximum duration of a build, including the download of modules, and, separately,
-	// of its tests. Default: the setting "build.timeout". If that is not set: 1m, or for a build 5m
-	// if the builder image has no build cache. Range: 1s to 1h. The cluster has a maximum, by default 10m (see the setting
-	// "build.maxTimeout"). Admission rejects a longer timeout. If a stored spec exceeds the maximum,
-	// for example because the maximum was lowered later, the operator uses the maximum and reports
-	// that in the status.
+	// timeout is the maximum duration of a build, including the download of modules. It also limits
+	// the run of the tests, separately. Default: the setting "build.timeout". If that is not set, 1m;
+	// for a build without a build cache in the builder image, 5m. Range: 1s to 1h. The cluster has a
+	// maximum, by default 10m (see the setting "build.maxTimeout"). Admission rejects a longer
+	// timeout. If a stored spec exceeds the maximum, for example because the maximum was lowered
+	// later, the operator uses the maximum and reports that in the status.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -242,18 +243,19 @@ type BuildSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="timeout must be from 1s to 1h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// test makes the tests of the source, its _test.go files, a condition of each rollout. The build
-	// service compiles them, and a Job in the namespace of the Function runs them with the
-	// resources and the timeout of the build. If a test fails, nothing is rolled out, and the status
-	// contains the failures. A version that was rolled out before is not tested again while its
+	// test runs the tests of the source (its _test.go files) before each rollout, and requires that
+	// they pass. The build service compiles them, and a Job in the namespace of the Function runs them
+	// with the resources and the timeout of the build. If a test fails, nothing is rolled out, and the
+	// status contains the failures. A version that was rolled out before is not tested again while its
 	// ControllerRevision exists. The strategy must be Shared. Default: false.
 	// +optional
 	Test bool `json:"test,omitempty"`
 
 	// testEnv is the list of environment variables of the tests. The tests also get the variables of
-	// env and envFrom that are not from Secrets. A variable in testEnv replaces one of the same
-	// name. A change of testEnv does not change pods, and runs the tests of a version again that is
-	// not rolled out yet. A change of a value that it refers to does neither. Maximum: 256.
+	// env and envFrom that are not from Secrets. A variable in testEnv replaces one of the same name.
+	// A change of testEnv does not trigger a rollout, but repeats the tests of a version that is not
+	// rolled out yet. A change of a ConfigMap or Secret to which only testEnv refers does not trigger
+	// a rollout and does not repeat the tests. Maximum: 256.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

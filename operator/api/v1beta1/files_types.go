@@ -3,8 +3,8 @@ package v1beta1
 // FilesDir is the directory below which spec.files are mounted.
 const FilesDir = "/files"
 
-// File is a directory of read-only files, one for each key of a ConfigMap or a Secret. Exactly one
-// of configMap and secret must be set.
+// File mounts a ConfigMap or a Secret as a directory of read-only files, one for each key. Exactly
+// one of configMap and secret must be set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="give exactly one of configMap and secret"
 type File struct {

@@ -40,7 +40,7 @@ const (
 // +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.status.service`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 63",message="metadata.name must be a DNS label of at most 63 lower-case letters, digits and '-': it is a label of everything that belongs to the function",fieldPath=".metadata"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 63",message="metadata.name must be a DNS label of at most 63 lower-case letters, digits and '-', because it is a label value on all objects of the Function",fieldPath=".metadata"
 // +kubebuilder:validation:XValidation:rule="has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="metadata.name starts with a digit, which is invalid for the name of a Service; set spec.service",fieldPath=".metadata"
 type Function struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -48,7 +48,9 @@ type Function struct {
 
 	// spec is the desired state. A change triggers a rollout, except for a change of service,
 	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit, progressDeadlineSeconds,
-	// build.test or build.testEnv. The old pods serve until the new ones are ready.
+	// build.test or build.testEnv. With the strategy Shared, a change of build.timeout or
+	// build.resources does not trigger a rollout either. The old pods serve until the new ones are
+	// ready.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 
@@ -67,8 +69,8 @@ type FunctionSpec struct {
 	// rest of the spec is empty. See Function.UnmarshalJSON.
 	Unreadable string `json:"-"`
 
-	// Summary describes the source of a Function in the cache of the operator, which does not
-	// contain the source. It is nil in a Function that does not come from the cache.
+	// Summary replaces the source in the operator's cache. It is nil in a Function that was not read
+	// from the cache.
 	Summary *SourceSummary `json:"-"`
 
 	// function is the Go source. It declares func Handler(w http.ResponseWriter, r *http.Request)
@@ -135,8 +137,8 @@ type FunctionSpec struct {
 
 	// replicas is the number of pods. Default: 1. Minimum: 0, which stops the function and keeps
 	// its Service. "kubectl scale" and a HorizontalPodAutoscaler that targets the Function set this
-	// field. If scaling is set, 0 stops the function and other values are ignored; what
-	// scales the function then does not set this field.
+	// field. If scaling is set, 0 stops the function, other values are ignored, and autoscaling does
+	// not change this field.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
 	// rejects a larger number. If a stored spec exceeds the maximum, for example because the maximum
@@ -209,8 +211,10 @@ type FunctionSpec struct {
 	// resources are the resource requests and limits of the function container. Defaults, unless
 	// the FunctionClass or the cluster settings change them:
 	//   - requests: cpu 50m, memory 32Mi, ephemeral-storage 16Mi
-	//   - limits: memory 256Mi, ephemeral-storage 1Gi; cpu has no limit. If maxResources of the
-	//     FunctionClass or the setting "function.maxResources" contains cpu, that is the limit
+	//   - limits: memory 256Mi, ephemeral-storage 1Gi. cpu has no limit, unless an administrator sets
+	//     cpu explicitly in maxResources of the FunctionClass or in the setting
+	//     "function.maxResources" (the built-in maximum of 4 cpu does not count): then that value is
+	//     the default limit
 	//
 	// The cluster has a maximum for each amount in this field, by default 4 cpu, 4Gi of memory and
 	// 4Gi of ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger
@@ -228,8 +232,8 @@ type FunctionSpec struct {
 	// and counts towards concurrency until it returns; the metric goless_requests_overdue counts
 	// such requests.
 	//
-	// A terminating pod gives its requests drainSeconds to finish, by default timeout and at least
-	// 20 seconds.
+	// A terminating pod gives its requests drainSeconds to finish (default: timeout, or 20 seconds if
+	// timeout is shorter).
 	//
 	// If a client makes no progress for 60 seconds while the handler reads the body or writes the
 	// response, that read or write fails. The variable REQUEST_STALL_TIMEOUT in env sets another
@@ -269,16 +273,16 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// rollout configures how a new version replaces the previous one. Default: it replaces it when it
-	// is ready. A change of this field does not restart pods.
+	// rollout configures how a new version replaces the previous one. Default: the new version
+	// replaces the previous one when its pods are ready. A change of this field does not restart pods.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
 	// revisionHistoryLimit is the number of former revisions to keep; "builder rollback" returns to
-	// one of them. Default: 5. Minimum: 0. Each revision is a ControllerRevision, and its source a
+	// one of them. Default: 5. Minimum: 0. Each revision has a ControllerRevision. Its source is in a
 	// ConfigMap, which revisions with the same source share; "kubectl get
-	// controllerrevisions,configmaps -l goless.io/function=NAME" lists them. The newest are kept,
-	// and all that existing or new pods need.
+	// controllerrevisions,configmaps -l goless.io/function=NAME" lists them. The newest are kept.
+	// Revisions that pods use are kept in addition.
 	// +optional
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0

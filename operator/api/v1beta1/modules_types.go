@@ -1,9 +1,9 @@
 package v1beta1
 
 // Modules configures where the modules of a go.mod come from. The fields from goProxy to noProxy
-// are environment variables of the go command and have the same meanings and defaults. Only builds
-// of sources with a go.mod receive them. They are visible to anyone who can view pods: do not put
-// passwords into them.
+// are environment variables of the go command and have the same meanings and, except for goProxy,
+// the same defaults. Only builds of sources with a go.mod receive them. They are visible to anyone
+// who can view pods: do not put passwords into them.
 type Modules struct {
 	// goProxy is GOPROXY. It must not contain a file: URL. The value off rejects every source that
 	// requires a module. Builds do not run version control, so private modules require a module
@@ -60,15 +60,15 @@ type Modules struct {
 	//
 	// The API server rejects the Deployments unless an administrator has added these annotations to
 	// the ValidatingAdmissionPolicyBinding goless-operator-deployments (see docs/security.md):
-	//   - fence.goless.io/netrc-secret: its name
-	//   - fence.goless.io/netrc-env: the other settings of modules, such as
+	//   - fence.goless.io/netrc-secret: the name of the Secret
+	//   - fence.goless.io/netrc-env: the variables of the other fields of modules, such as
 	//     GOPROXY=https://modules.example.com for goProxy
 	//   - fence.goless.io/netrc-configmaps: the ConfigMap of caBundle
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`
 }
 
-// KeyOf selects a key of a ConfigMap or a Secret.
+// KeyOf selects a key of an optional ConfigMap or Secret.
 type KeyOf struct {
 	// name is the name of the ConfigMap or Secret.
 	// +required

@@ -30,11 +30,11 @@ const VerifyReportAnnotation = "goless.io/verify-report"
 
 // Rollout configures how a new version replaces the previous one.
 type Rollout struct {
-	// verify makes a rollout stop at one new pod, which serves beside the old ones, and compares its
-	// error rate with theirs. If it is worse, or if its process exits, the previous version is
-	// restored: Ready is False with reason RolledBack, and Stalled is True until a change makes a new
-	// version, or verify changes. Otherwise the rollout continues. Default: none (a new version
-	// replaces the previous one when it is ready). {} verifies with the defaults.
+	// verify pauses a rollout after the first new pod, which serves together with the old pods, and
+	// compares the error rates. If the new version exceeds maxErrors, or its process exits, the
+	// previous version is restored: Ready is False with reason RolledBack, and Stalled is True until a
+	// change creates a new version, or verify changes. Otherwise the rollout continues. Default: none
+	// (a new version replaces the previous one when it is ready). {} verifies with the defaults.
 	//
 	// The first version is not verified, and neither are changes of a class or of the operator, except
 	// with the annotation goless.io/upgrade. A change of the values of a ConfigMap or Secret that
@@ -46,9 +46,9 @@ type Rollout struct {
 // Verify configures the verification of a rollout.
 type Verify struct {
 	// for is how long the first new pod serves beside the old ones, such as 30s or 5m. It begins when
-	// the pod is ready. It ends earlier if the new version is worse, and later, by up to spec.timeout,
-	// while the new version has served too few requests and has some in flight. Default: 2m. Range:
-	// 10s to 1h.
+	// the pod is ready. It ends earlier if the new version fails the verification, and later, by up to
+	// spec.timeout, while the new version has served too few requests and has some in flight. Default:
+	// 2m. Range: 10s to 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -60,8 +60,9 @@ type Verify struct {
 	// exceed that of the old version: with 5%, and old pods that fail 2% of their requests, the new
 	// version may fail 7%. If the old pods have served no requests, their error rate counts as 0%.
 	// Failed requests are responses with a status of 5xx, panics and timeouts; rejections beyond
-	// concurrency do not count. The comparison allows for chance: of 20 requests to each version, 8
-	// have to fail to exceed 5%; of 200, 21. Default: 5%. Range: 0% to 99.99%.
+	// concurrency do not count. The comparison is statistical (99% confidence). For example, if the
+	// old version fails no requests, 8 of 20 or 21 of 200 requests to the new version must fail to
+	// exceed 5%. Default: 5%. Range: 0% to 99.99%.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]|[1-9][0-9])([.][0-9]{1,2})?%$')",message="maxErrors must be a percentage from 0% to 99.99%, such as 5%"

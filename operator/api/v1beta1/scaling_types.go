@@ -11,20 +11,20 @@ import (
 // it.
 const FunctionLabel = "goless.io/function"
 
-// TemplateLabel contains, on pods, ReplicaSets and records, the hash of their pod template and,
-// after a hyphen, the hash of the names of its fields.
+// TemplateLabel contains, on pods, ReplicaSets and ControllerRevisions, the hash of their pod
+// template and, after a hyphen, the hash of the names of its fields.
 const TemplateLabel = "goless.io/template"
 
 // SleepAfterAnnotation is set on the Service of a function that may sleep. Its value is the idle
 // time after which the function sleeps, as a Go duration such as 5m0s.
 const SleepAfterAnnotation = "goless.io/sleep-after"
 
-// TimeoutAnnotation is set on the Service of a function that has a timeout, and may sleep or has
-// windows. Its value is the timeout, as a Go duration such as 1m0s.
+// TimeoutAnnotation is set on the Service of a function that may sleep or has windows, if it has a
+// timeout. Its value is the timeout, as a Go duration such as 1m0s.
 const TimeoutAnnotation = "goless.io/timeout"
 
 // ScalingAnnotation is set on the Service of a function whose number of replicas follows its
-// requests. Its value is JSON, see package backend of the activator.
+// requests in flight. Its value is JSON, see package backend of the activator.
 const ScalingAnnotation = "goless.io/scaling"
 
 // Annotations on the EndpointSlices of the activator. The activator reports to the operator with them.
@@ -37,8 +37,8 @@ const (
 	// the function have been idle. It is removed when the activator can determine it again.
 	StaysAwakeAnnotation = "goless.io/stays-awake"
 
-	// CannotScaleAnnotation is the reason why the activator cannot scale a function on requests:
-	// most pods do not respond, or the API server rejects the change. It is removed when the
+	// CannotScaleAnnotation is the reason why the activator cannot scale a function by its requests in
+	// flight: most pods do not respond, or the API server rejects the change. It is removed when the
 	// activator can scale the function again.
 	CannotScaleAnnotation = "goless.io/cannot-scale"
 )
@@ -57,7 +57,7 @@ const (
 // Scaling configures the bounds and the target of autoscaling.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.requests)",message="set cpu or requests, not both"
-// +kubebuilder:validation:XValidation:rule="!has(self.windows) || self.windows.all(w, w.min <= (has(self.max) ? self.max : has(self.min) && self.min > 1 ? self.min : 1))",message="min of a window must not be more than max, which defaults to min, or 1 if min is 0"
+// +kubebuilder:validation:XValidation:rule="!has(self.windows) || self.windows.all(w, w.min <= (has(self.max) ? self.max : has(self.min) && self.min > 1 ? self.min : 1))",message="windows[].min must not exceed scaling.max (default: scaling.min, at least 1)"
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || self.max >= (has(self.min) ? self.min : 1)",message="max must not be less than min, which defaults to 1"
 type Scaling struct {
 	// min is the minimum number of replicas. Default: 1. Minimum: 0, which lets the function sleep:
@@ -129,7 +129,7 @@ type Scaling struct {
 	Windows []Window `json:"windows,omitempty"`
 }
 
-// Window is a repeated time with a minimum of replicas.
+// Window is a recurring period with its own minimum number of replicas.
 type Window struct {
 	// schedule is when the window begins, in cron format: minute, hour, day of the month, month and
 	// day of the week, or a word such as @daily. It must not contain a time zone; use timeZone.
@@ -202,7 +202,8 @@ func (f *Function) MaySleep() bool {
 	return least == 0 && !f.Stopped()
 }
 
-// ScalesOnRequests reports whether the number of replicas follows the requests to the function.
+// ScalesOnRequests reports whether the number of replicas follows the requests in flight of the
+// function.
 func (f *Function) ScalesOnRequests() bool {
 	least, most := f.Bounds()
 	return most > max(least, 1) && !f.Stopped() && f.Spec.Scaling.Requests != nil

@@ -37,14 +37,16 @@ const (
 
 // Reasons of the conditions of a Function.
 const (
-	// Reasons of SourceValid. InvalidSource and InvalidSpec are also reasons of Built and Ready.
+	// Reasons of SourceValid. InvalidSource is also a reason of Built and Ready.
 
 	ReasonValid         = "Valid"
 	ReasonInvalidSource = "InvalidSource"
-	ReasonInvalidSpec   = "InvalidSpec"
 
-	// Reasons of Built. All except Built are also reasons of Ready. After BuildFailed, which the
-	// source does not cause, the build is retried.
+	// ReasonInvalidSpec is a reason of Built and Ready.
+	ReasonInvalidSpec = "InvalidSpec"
+
+	// Reasons of Built. All except Built are also reasons of Ready. BuildFailed is not caused by the
+	// source; the build is retried.
 
 	ReasonBuilt            = "Built"
 	ReasonBuilding         = "Building"
@@ -59,7 +61,8 @@ const (
 	ReasonTesting     = "Testing"
 	ReasonTestsFailed = "TestsFailed"
 
-	// Reasons of Available. Serving and Stopped are also reasons of Ready.
+	// Reasons of Available. Serving and Stopped are also reasons of Ready, and Stopped is also a
+	// reason of Built.
 
 	ReasonServing        = "Serving"
 	ReasonNoReadyReplica = "NoReadyReplica"
@@ -85,8 +88,8 @@ const (
 	// beside the old ones, see spec.rollout.verify.
 	ReasonVerifying = "Verifying"
 
-	// ReasonRolledBack is the reason of Ready after the latest spec was worse than the previous one,
-	// which serves again, see spec.rollout.verify.
+	// ReasonRolledBack is the reason of Ready after the latest spec failed its verification and the
+	// previous one was restored, see spec.rollout.verify.
 	ReasonRolledBack = "RolledBack"
 
 	// ReasonScaling is the reason of Reconciling while a ready function does not have the desired
@@ -101,8 +104,10 @@ const (
 	// repeatedly.
 	ReasonCrashLooping = "CrashLooping"
 
-	// ReasonApplyFailed is the reason of Ready when the API server rejects an object of the
-	// function, for example because of a quota or a policy.
+	// ReasonApplyFailed is the reason of Ready when a read or a write of an object fails, for example
+	// because a quota or a policy rejects the write. If the Function cannot be validated, ApplyFailed
+	// is also the reason of SourceValid and, until a source has been valid, of Built, which are then
+	// Unknown.
 	ReasonApplyFailed = "ApplyFailed"
 
 	// ReasonDisruptionBudgetFailed is the reason of Degraded when the PodDisruptionBudget is
@@ -140,8 +145,8 @@ const (
 	ReasonCannotSleep = "CannotSleep"
 
 	// ReasonCannotScale is the reason of Degraded when the number of replicas of a function with
-	// spec.scaling.requests does not change because the activator is not ready or cannot query the
-	// pods.
+	// spec.scaling.requests does not change because the activator is not ready, cannot query most
+	// pods, or cannot write the new number.
 	ReasonCannotScale = "CannotScale"
 
 	// ReasonCleanupFailed is the reason of Degraded when an object that the function no longer
@@ -232,12 +237,13 @@ type FunctionStatus struct {
 
 	// currentRevision is the name of the ControllerRevision of the latest spec. It is empty while there
 	// is none: the spec is invalid or cannot be validated, is being compiled or tested, does not
-	// compile, fails its tests, or waits until the previous revision has been woken.
+	// compile, fails its tests, or, for a sleeping function, waits until a pod of the previous
+	// revision has started.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 
-	// revisions are the newest revisions of the function, newest first, at most 10: versions with
-	// different source or other fields that affect the pods. Each is recorded in a
+	// revisions are the newest revisions of the function, newest first, at most 10: versions that
+	// differ in the source or in other fields that may affect the pods. Each is recorded in a
 	// ControllerRevision. "builder rollback" returns to one of them.
 	// +optional
 	// +listType=map
@@ -270,8 +276,8 @@ const (
 	// RevisionFailed is the state of a revision that could not serve.
 	RevisionFailed RevisionState = "Failed"
 
-	// RevisionRolledBack is the state of a revision that was worse than the previous one, which
-	// serves again.
+	// RevisionRolledBack is the state of a revision that failed its verification and was replaced by
+	// the previous one.
 	RevisionRolledBack RevisionState = "RolledBack"
 )
 
@@ -353,7 +359,7 @@ type Diagnostic struct {
 	// +optional
 	Line int32 `json:"line,omitempty"`
 
-	// column is the byte in the line, starting at 1. It is 0 if it is unknown.
+	// column is the byte offset in the line, starting at 1. It is 0 if it is unknown.
 	// +optional
 	Column int32 `json:"column,omitempty"`
 

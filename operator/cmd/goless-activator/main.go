@@ -1,6 +1,6 @@
-// Command goless-activator scales idle functions to zero, wakes them with the next request, and scales
-// functions on requests.
-// Several replicas share the work; see package activator.
+// Command goless-activator scales idle functions to zero, wakes them with the next request, and
+// scales functions by their requests in flight. Several replicas share the work; see package
+// activator.
 package main
 
 import (

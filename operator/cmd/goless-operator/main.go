@@ -79,7 +79,7 @@ func main() {
 	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that validates Functions, served over HTTPS; 0 disables it")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "elect a leader, so that several replicas can run")
 	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "namespace of the operator, its Lease, its Secrets and the build service (default: the namespace of the pod)")
-	flag.BoolVar(&cfg.requireAccessPolicy, "require-access-policy", false, "exit if the policies of deploy/40-access-policy.yaml do not cover the operator's account or reject the Deployments that the settings produce; if another webhook or policy prevents this check, the operator runs and repeats the check")
+	flag.BoolVar(&cfg.requireAccessPolicy, "require-access-policy", false, "exit if the policy goless-operator-deployments of deploy/40-access-policy.yaml does not cover the operator's account or rejects the Deployments that the settings produce; if another webhook or policy prevents this check, the operator runs and repeats the check")
 	flag.StringVar(&cfg.buildService, "build-service", "", "URL of the build service (default: the Service goless-build in the operator's namespace)")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
 	flag.StringVar(&cfg.file, "config", "", "file with the settings, see deploy/25-config.yaml; read once, at startup")
@@ -145,9 +145,9 @@ func run(ctx context.Context, cfg config) error {
 	return mgr.Start(ctx)
 }
 
-// checkAccessPolicy returns an error if the policies of deploy/40-access-policy.yaml do not apply to the
-// operator's account. If the result is unknown, it returns a Checker that the manager runs until it
-// is known.
+// checkAccessPolicy returns an error if the policy goless-operator-deployments does not apply to the
+// operator's account, or rejects the Deployments that the settings produce. If the result is unknown,
+// it returns a Checker that the manager runs until it is known.
 func checkAccessPolicy(ctx context.Context, cfg config, s settings.Settings, restConfig *rest.Config) (*accesspolicy.Checker, error) {
 	if !cfg.requireAccessPolicy {
 		return nil, nil

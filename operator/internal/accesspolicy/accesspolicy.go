@@ -1,7 +1,7 @@
-// Package accesspolicy checks that the access policy for Deployments in
-// deploy/40-access-policy.yaml applies to the operator's account. It does not read the policy.
-// Instead, it sends the API server dry-run requests that the policy must reject. It does not check
-// the other policies of that file.
+// Package accesspolicy checks that the policy goless-operator-deployments of
+// deploy/40-access-policy.yaml, which limits Deployments and Jobs, applies to the operator's account.
+// It does not read the policy. Instead, it sends the API server dry-run requests that the policy must
+// reject. It does not check the other policies of that file.
 package accesspolicy
 
 import (
@@ -32,8 +32,8 @@ import (
 
 const policy = "ValidatingAdmissionPolicy 'goless-operator-deployments'"
 
-// A Checker checks which Deployments the API server lets the operator's account create. All
-// requests are dry runs.
+// A Checker checks which Deployments and Jobs the API server lets the operator's account create.
+// All requests are dry runs.
 type Checker struct {
 	client    client.Client
 	settings  settings.Settings
@@ -51,8 +51,8 @@ type Checker struct {
 // maxInterval is the longest delay between two checks of Start.
 const maxInterval = 10 * time.Minute
 
-// New returns a Checker for the account of config. It checks Deployments in namespace, or in the
-// first namespace of the settings if the operator does not watch all.
+// New returns a Checker for the account of config. Its dry runs create objects in namespace, or in
+// the first namespace of the settings if the operator does not watch all.
 func New(config *rest.Config, s settings.Settings, namespace string) (*Checker, error) {
 	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
@@ -65,9 +65,9 @@ func New(config *rest.Config, s settings.Settings, namespace string) (*Checker, 
 }
 
 // Check returns an error if the API server lets the account create a Deployment or a Job that the
-// policy must reject, or if the policy rejects the Deployment that the operator would create with its
-// settings (see Sample). It returns false if the result is unknown: the API server does not
-// respond, or a webhook, another policy or RBAC rejects the request. It logs the reason.
+// policy must reject, or if the policy rejects the Deployment that the operator would create with
+// its settings (see Sample). It returns false and logs the reason if the result is unknown, for
+// example because the API server does not respond or a webhook rejects the requests.
 func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
 	var unknown error
 	_ = wait.PollUntilContextTimeout(ctx, time.Second, c.Timeout, true, func(context.Context) (bool, error) {

@@ -5,8 +5,9 @@
 // writes, which route the traffic of the function's Service to the replicas.
 //
 // One replica is the leader. It assigns the ports, adds the replicas to the EndpointSlices or
-// removes them, and scales idle functions to zero. It also scales functions on requests, see package
-// autoscale, and counts the requests of rollouts that are verified, see package verify.
+// removes them, and scales idle functions to zero. It also scales functions by their requests in
+// flight (package autoscale) and reports the results of verified rollouts (package verify), for
+// which every replica counts requests.
 //
 //	activator.go    the Reconciler
 //	scaledown.go    the steps of a scale-down
@@ -62,7 +63,7 @@ type Reconciler struct {
 	AdminPort int32  // admin port of all replicas
 	Pods      backend.Lister
 	Proxy     *proxy.Server
-	// ScalingMetrics are the metrics of functions that scale on requests.
+	// ScalingMetrics are the metrics of functions that scale by their requests in flight.
 	ScalingMetrics *autoscale.Metrics
 	// Settle is the time in which a change of endpoints reaches all nodes; see
 	// [routing.Observation].
@@ -206,8 +207,8 @@ func (r *Reconciler) assignPort(ctx context.Context, rt *route) (time.Duration, 
 // disableSleep stops routing requests to the activators for a function that must no longer sleep.
 // If the function is asleep or waking, the activators receive its requests until a pod is ready,
 // unless it was stopped (its Deployment has 0 replicas). The EndpointSlices, which reserve the
-// port, are deleted one Settle after they were emptied. A function that cannot be scaled on requests,
-// or whose rollout has a report, has empty EndpointSlices with annotations.
+// port, are deleted one Settle after they were emptied. A function that cannot be scaled by its
+// requests in flight, or whose rollout has a report, has empty EndpointSlices with annotations.
 func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration, error) {
 	r.scaleDowns.Delete(rt.Service)
 	r.poller.Forget(rt.Service)

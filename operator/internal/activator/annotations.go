@@ -23,8 +23,8 @@ const maxAnnotation = 1024
 //
 //   - WakeFailedAnnotation: why the last wake-up failed, until a pod is ready
 //   - StaysAwakeAnnotation: why the activity of the pods is unknown, which keeps the function awake
-//   - CannotScaleAnnotation: why the function cannot be scaled on requests
-//   - VerifiedAnnotation: the requests of a rollout that is verified
+//   - CannotScaleAnnotation: why the function cannot be scaled by its requests in flight
+//   - VerifyReportAnnotation: the requests that were counted to verify a rollout
 func (r *Reconciler) annotations(rt *route, o routing.Observation) map[string]string {
 	annotations := map[string]string{v1beta1.CannotScaleAnnotation: r.scalingProblem(rt), v1beta1.VerifyReportAnnotation: r.verified(rt)}
 	for i := range rt.slices {
@@ -39,8 +39,8 @@ func (r *Reconciler) annotations(rt *route, o routing.Observation) map[string]st
 	return annotations
 }
 
-// scalingProblem returns why the function cannot be scaled on requests; empty if it can. A new leader
-// keeps what the former one has written until it knows better.
+// scalingProblem returns why the function cannot be scaled by its requests in flight; empty if it
+// can. A new leader keeps what the former one has written until it knows better.
 func (r *Reconciler) scalingProblem(rt *route) string {
 	problem, known := r.scaler.Problem(rt.Service)
 	if known || rt.Scaling == nil {

@@ -73,9 +73,8 @@ func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error)
 // 1000s.
 const maxBackoff = 30 * time.Second
 
-// Register adds r to the manager as a controller, another one that scales functions on requests, see
-// package autoscale, and one that verifies rollouts, see package verify. The first one reconciles a
-// Service when:
+// Register adds three controllers to the manager: r, a Scaler (package autoscale) and a Verifier
+// (package verify). r reconciles a Service when:
 //
 //   - the Service, an EndpointSlice that it owns, or a pod of its function changes
 //   - the Poller has a result for its function, the Scaler cannot scale it or can again, or the

@@ -11,8 +11,8 @@ import (
 	"goless.io/operator/internal/activator/backend"
 )
 
-// scaleOnRequests makes a function scale on requests. If it does not sleep, the annotation for that
-// is removed.
+// scaleOnRequests makes a function scale by its requests in flight. If it does not sleep, the
+// annotation for that is removed.
 func (f *function) scaleOnRequests(s backend.Scaling, sleeps bool) {
 	f.t.Helper()
 	annotations := fmt.Sprintf("%q:%q", v1beta1.ScalingAnnotation, s)
@@ -40,7 +40,7 @@ func TestScaleOnRequests(t *testing.T) {
 	eventually(t, "no EndpointSlice, because the function does not sleep", func() bool { return f.slice() == nil })
 }
 
-// A function that does not scale on requests any more is not scaled.
+// A function that no longer scales by its requests in flight is not scaled.
 func TestScaleOnRequestsNoLonger(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 1, "1h")

@@ -1,11 +1,12 @@
 // Package admission implements the validating webhook for Functions and FunctionClasses. It rejects
-// Functions that the reconciler would reject, with the same messages from package validation, and
-// classes whose pods the API server would reject.
+// invalid Functions with the same messages as the reconciler, and classes whose pods the API server
+// would reject. It also rejects values above the maximums of the cluster, which the reconciler would
+// reduce, and tests of a source that is compiled InPod.
 //
 // To validate a Function, the webhook uses only the Function, the settings, its class, the labels of
-// its namespace, and a SelfSubjectAccessReview for its ServiceAccount. It does not compile the source. If it is unavailable, every Function is
-// stored, and the reconciler reports errors in the status. A replica of the operator without a
-// certificate is not ready, but reconciles Functions.
+// its namespace, and a SelfSubjectAccessReview for its ServiceAccount. It does not compile the
+// source. If it is unavailable, every Function is stored, and the reconciler reports errors in the
+// status. A replica of the operator without a certificate is not ready, but reconciles Functions.
 //
 //	validate.go      validates Functions
 //	class.go         validates FunctionClasses

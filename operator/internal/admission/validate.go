@@ -49,8 +49,8 @@ func (v *validator) Handle(ctx context.Context, request admission.Request) admis
 	return response
 }
 
-// validate denies an object with errors. If it cannot be validated because of a defect of the
-// operator, the object is allowed with a warning. The second result is the answer that the metric
+// validate denies an object with errors. If it cannot be validated, for example because a read
+// fails, the object is allowed with a warning. The second result is the answer that the metric
 // counts.
 func (v *validator) validate(ctx context.Context, request admission.Request) (response admission.Response, answer string) {
 	defer func() {

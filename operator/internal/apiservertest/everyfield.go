@@ -30,8 +30,8 @@ func OpenAccount(ctx context.Context, cluster client.Client) error {
 		}))
 }
 
-// EveryField sets the optional fields of a Function, except for className and scaling, to values
-// that the API server stores in a different form or omits.
+// EveryField sets those optional fields of a Function that the API server stores in a different
+// form or omits, and most others.
 func EveryField(fn *v1beta1.Function) {
 	fn.Labels = map[string]string{"pod.goless.io/team": "blue"}
 	fn.Annotations = map[string]string{"pod.goless.io/note": "", "goless.io/upgrade": "1"}

@@ -1,5 +1,6 @@
-// Package apply applies plans. It writes only objects that belong to the Function. Adopt makes the
-// Function the owner of objects that a restore has left without an owner.
+// Package apply writes the changes in a plan.Plan to the cluster, with server-side apply where that
+// is possible. It writes only objects that belong to the Function. Adopt makes the Function the
+// owner of objects that a restore has left without an owner.
 package apply
 
 import (
@@ -26,32 +27,30 @@ import (
 	"goless.io/operator/internal/plan"
 )
 
-// Applier applies plans.
+// Applier writes the changes in a plan.Plan to the cluster.
 type Applier struct {
-	// Client writes objects. A read includes the earlier writes of this client. This does not apply
-	// to objects that may have no label goless.io/function, because the cache selects objects by
-	// that label.
+	// Client writes objects.
 	Client client.Client
 
 	// Live reads objects that are not in the cache from the API server: objects without the label
 	// goless.io/function.
 	Live client.Reader
 
-	// Sources reads the sources to store and to send in orders.
+	// Sources reads sources from the API server.
 	Sources *observe.Sources
 
-	// Orders manages the orders to the build service.
+	// Orders sends build requests to the build service.
 	Orders *buildclient.Orders
 
 	// Metrics counts rollouts.
 	Metrics *metrics.Metrics
 }
 
-// Apply applies a plan that was made from a Snapshot. It continues after an error, because no
-// object requires another one to exist, except the Job of tests, which is created after its
-// NetworkPolicy. The order to the build service is sent first, because a
-// build takes long. The source is stored before the pods that compile it are created, and a version
-// is recorded before it runs. The Deployment is not changed if the spec has changed in the meantime.
+// Apply applies a plan that was made from a Snapshot. It continues after an error, because no object
+// requires another one to exist, except the Job of tests, which is created after its NetworkPolicy.
+// The order to the build service is sent first, because a build takes long. The source is stored
+// before the pods that compile it are created, and the ControllerRevision is written before the pods
+// start. The Deployment is not changed if the spec has changed in the meantime.
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
 	outcome := Outcome{Deployment: own(fn, seen.Deployment), Service: seen.Service, ForeignDeployment: foreign(fn, seen.Deployment)}
 	outcome.addOptional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr)

@@ -35,7 +35,7 @@ type Outcome struct {
 	// Service is the Service that belongs to the Function after the apply; nil if there is none.
 	Service *corev1.Service
 
-	// Records are the records of the Function after the apply, the newest first.
+	// Records are the ControllerRevisions of the Function after the apply, the newest first.
 	Records []appsv1.ControllerRevision
 
 	// ForeignDeployment and ForeignService have names that the Function needs and do not belong to

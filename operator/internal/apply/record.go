@@ -20,9 +20,9 @@ import (
 	"goless.io/operator/internal/plan"
 )
 
-// record creates the record of a plan, or gives the existing one its new number. A record of a
-// deleted Function of the same name is left to the garbage collector, whose deletion triggers another
-// reconcile.
+// record creates the ControllerRevision of a plan, or gives the existing one its new number. A
+// ControllerRevision of a deleted Function of the same name is deleted by the garbage collector,
+// which triggers another reconcile.
 func (a *Applier) record(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan, outcome *Outcome) error {
 	outcome.Records = slices.DeleteFunc(slices.Clone(seen.Records), func(r appsv1.ControllerRevision) bool {
 		return slices.ContainsFunc(p.Delete, func(object client.Object) bool { return object.GetUID() == r.UID })

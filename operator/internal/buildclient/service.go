@@ -34,8 +34,9 @@ const connectTimeout = 10 * time.Second
 // seedRetryInterval is the delay between two attempts to create the Secret.
 const seedRetryInterval = 10 * time.Second
 
-// Service is a client of the build service. It reads the Secret with the seed before it sends the
-// first order, and again when the keys of the service have changed.
+// Service connects to the build service with the keys derived from the seed. It reads the Secret
+// with the seed before it sends the first order, and again when the keys of the service have
+// changed.
 type Service struct {
 	// URL is the URL of the service.
 	URL string

@@ -78,7 +78,7 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 	case c.disabled && name == "":
 		return nil, nil, nil
 	case c.disabled:
-		return nil, field.Forbidden(path, "classes are not available, because the operator manages only some namespaces; remove it"), nil
+		return nil, field.Forbidden(path, "FunctionClasses are not available, because the operator manages only some namespaces; clear spec.className"), nil
 	case name == "":
 		class, err := c.defaultFor(ctx, fn.Namespace)
 		return class, nil, err

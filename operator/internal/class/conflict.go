@@ -61,8 +61,8 @@ func conflict(class *v1beta1.FunctionClass, others []v1beta1.FunctionClass, exis
 		names = append(names, d.Name)
 	}
 	slices.Sort(shared)
-	return fmt.Sprintf("more than one FunctionClass is the default of %s: %s; functions without spec.className use the first of these, the newest, that selects their namespace:"+
-		" keep the annotation %s on one of them, or select different namespaces", listNamespaces(slices.Compact(shared)), strings.Join(names, ", "), v1beta1.DefaultClassAnnotation)
+	return fmt.Sprintf("more than one FunctionClass is the default of %s: %s; functions without spec.className use the newest default class that selects their namespace;"+
+		" remove the annotation %s from all but one, or select different namespaces", listNamespaces(slices.Compact(shared)), strings.Join(names, ", "), v1beta1.DefaultClassAnnotation)
 }
 
 // listNamespaces formats the first namespaces and the number of the others.

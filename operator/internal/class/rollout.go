@@ -63,7 +63,8 @@ type progress struct {
 	failed []types.NamespacedName
 }
 
-// share returns the part of the functions updated at the same time that a rollout takes.
+// share returns how many of the concurrent updates a rollout uses: 0 while it is verified,
+// otherwise 1.
 func (m member) share() int {
 	if m.verified {
 		return 0

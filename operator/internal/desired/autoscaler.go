@@ -22,8 +22,8 @@ const ReplicasOwner = "goless-operator-replicas"
 const defaultCPU = "500m"
 
 // NeedsAutoscaler reports whether a function has a HorizontalPodAutoscaler. A function with at most
-// one replica does not need an autoscaler, even if it may sleep. A function that scales on requests
-// is scaled by the activator.
+// one replica does not need an autoscaler, even if it may sleep. The activator scales a function
+// that scales by its requests in flight.
 func NeedsAutoscaler(fn *v1beta1.Function) bool {
 	least, most := fn.Bounds()
 	return most > max(least, 1) && !fn.Stopped() && !fn.ScalesOnRequests()

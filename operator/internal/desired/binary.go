@@ -89,7 +89,7 @@ func AwaitsBuild(d *appsv1ac.DeploymentApplyConfiguration) bool {
 	return hasTemplate(d) && d.Labels[awaitsBuildLabel] != ""
 }
 
-// IsMarked reports whether a Deployment of the cluster has the mark of AwaitBuild.
+// IsMarked reports whether a Deployment read from the cluster has the mark of AwaitBuild.
 func IsMarked(d *appsv1.Deployment) bool { return d.Labels[awaitsBuildLabel] != "" }
 
 func strategyOf(binary *Binary) v1beta1.BuildStrategy {

@@ -26,8 +26,8 @@ func Strategy(fn *v1beta1.Function, s settings.Settings) v1beta1.BuildStrategy {
 	return asked
 }
 
-// Order returns the request to the build service: the same build, with the same limits, as in a
-// pod. With tests, it is a request to compile the tests of the source.
+// Order returns the build request for the source of a Function, with the limits that apply to a
+// build in a pod. If tests is true, the request is to compile the tests.
 func Order(fn *v1beta1.Function, s settings.Settings, tests bool) buildapi.Order {
 	limits := *buildResources(fn, s).Limits
 	o := buildapi.Order{

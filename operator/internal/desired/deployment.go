@@ -15,9 +15,9 @@ import (
 )
 
 // Deployment returns the Deployment that runs one revision of the function. The pod template
-// contains the revision, so that a change of the source changes the template. A change of the
-// number of replicas does not change it. Old pods stay until new ones are ready. values is a hash
-// of the values that the environment and the files refer to in ConfigMaps and Secrets (see
+// contains the source revision, so that a change of the source changes the template. A change of
+// the number of replicas does not change it. Old pods stay until new ones are ready. values is a
+// hash of the values that the environment and the files refer to in ConfigMaps and Secrets (see
 // References); empty if there are none. The pods run binary; if it is nil, each of them compiles
 // the source. The number of replicas is omitted if it depends on the load.
 func Deployment(fn *v1beta1.Function, s settings.Settings, values string, binary *Binary) *appsv1ac.DeploymentApplyConfiguration {

@@ -2,6 +2,14 @@
 // the names and labels that connect them. Its functions are pure: they do not read from the
 // cluster. Package plan decides whether a Deployment gets a new pod template or keeps its current
 // one (see Keep).
+//
+// A revision is a version of a Function, recorded in a ControllerRevision. A source revision is the
+// hash of its source. In the names of this package, Revision means the source revision, and Record
+// the ControllerRevision.
+//
+// RevisionOf and TemplateOf read a label of an object that was read from the cluster, RevisionIn and
+// TemplateIn that of an apply configuration. BinaryIn and BinaryOf both read an apply configuration;
+// BinaryOf also compares its source with that of a Function.
 package desired
 
 import (
@@ -24,9 +32,8 @@ const (
 	// ManagedBy is the value of ManagedByLabel.
 	ManagedBy = "goless"
 
-	// RevisionLabel contains the revision of the source on objects that belong to a single one: its
-	// ConfigMap, the records of versions with it and, through the pod template, its ReplicaSets and
-	// pods.
+	// RevisionLabel contains the source revision. It is set on ConfigMaps, ControllerRevisions and pod
+	// templates, and so on ReplicaSets and pods.
 	RevisionLabel = "goless.io/revision"
 
 	// TemplateLabel is the label with the hash of a pod template.
@@ -41,8 +48,9 @@ const (
 	// of its annotations changes.
 	SpecHashLabel = "goless.io/spec-hash"
 
-	// recordedSpecLabel contains, on a record, the hash of the spec of the Function. Unlike
-	// SpecHashLabel, it does not depend on the values of ConfigMaps and Secrets, if the spec is known.
+	// recordedSpecLabel contains, on a ControllerRevision, the hash of the spec of the Function.
+	// Unlike SpecHashLabel, it does not depend on the values of ConfigMaps and Secrets, if the spec is
+	// known.
 	recordedSpecLabel = "goless.io/recorded-spec"
 
 	// ClassLabel contains, on a Deployment, the hash of the FunctionClass of its pods. It is absent
@@ -53,7 +61,7 @@ const (
 	// access policy allows the operator to delete such a Deployment if none of its pods is ready.
 	awaitsBuildLabel = "goless.io/awaits-build"
 
-	// sourceAnnotation contains, on pods, the full SHA-256 hash of the source. A revision is so
+	// sourceAnnotation contains, on pods, the full SHA-256 hash of the source. A source revision is so
 	// short that an attacker could find two sources with the same one.
 	sourceAnnotation = "goless.io/source"
 

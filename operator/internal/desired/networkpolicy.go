@@ -16,7 +16,8 @@ const MetricsLabel = "goless.io/metrics"
 
 // NetworkPolicy returns a policy that allows only what the function needs:
 //   - ingress: requests, scrapes from namespaces with MetricsLabel, and the activator, which
-//     queries the requests of a function that may sleep, scales on requests or verifies rollouts
+//     queries the requests of a function that may sleep, scales by its requests in flight or
+//     verifies rollouts
 //   - egress: the DNS of the cluster, the build service, and the destinations in the settings
 func NetworkPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	scraping := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{MetricsLabel: "enabled"}))

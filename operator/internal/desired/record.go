@@ -16,20 +16,19 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// RecordData is the content of the record of a version of a Function: a ControllerRevision, whose
-// data never changes.
+// RecordData is the data of the ControllerRevision of one revision of a Function. It is immutable.
 type RecordData struct {
 	// Spec contains the fields of the Function's spec that affect its pods, as its author wrote them,
-	// without the source. It is absent if the operator does not know the spec, because the version
-	// is from before it kept records.
+	// without the source. It is absent if the operator does not know the spec, because a release
+	// without ControllerRevisions has applied the Deployment.
 	Spec map[string]any `json:"spec,omitempty"`
 
 	// Labels and Annotations are those of the Function that affect its pods.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// Source is the name of the ConfigMap with the source, which versions with the same source
-	// share, and SHA256 is the hash of the source, in hexadecimal.
+	// Source is the name of the ConfigMap with the source, which revisions with the same source share,
+	// and SHA256 is the hash of the source, in hexadecimal.
 	Source string `json:"source"`
 	SHA256 string `json:"sha256"`
 
@@ -40,13 +39,13 @@ type RecordData struct {
 	Binary string `json:"binary,omitempty"`
 }
 
-// RecordName returns the name of the record of the version in a Deployment. Each combination of a
-// spec, values of ConfigMaps and Secrets, and a pod template has another name.
+// RecordName returns the name of the ControllerRevision for a Deployment. The name depends on the
+// spec, the referenced values and the pod template.
 func RecordName(d *appsv1ac.DeploymentApplyConfiguration) string {
 	return recordName(*d.Name, d.Labels[SpecHashLabel], TemplateIn(d))
 }
 
-// RecordNameOf is like RecordName, for a Deployment of the cluster.
+// RecordNameOf is like RecordName, for a Deployment read from the cluster.
 func RecordNameOf(d *appsv1.Deployment) string {
 	return recordName(d.Name, d.Labels[SpecHashLabel], TemplateOf(&d.Spec.Template))
 }
@@ -55,10 +54,10 @@ func recordName(function, spec, template string) string {
 	return function + "-" + Digest([]string{spec, template})
 }
 
-// FindRecord returns the index of the record of the version in a Deployment, given the fields that
+// FindRecord returns the index of the ControllerRevision for a Deployment, given the fields that
 // the operator owns; -1 if there is none. The hash of the template may be missing, because another
-// client has replaced the template. The newest record of the Deployment's spec is then returned.
-// The records are sorted by SortRecords.
+// client has replaced the template. FindRecord then returns the newest ControllerRevision with the
+// spec of the Deployment. records must be sorted by SortRecords.
 func FindRecord(owned *appsv1ac.DeploymentApplyConfiguration, records []appsv1.ControllerRevision) int {
 	template := TemplateIn(owned)
 	if template == "" {
@@ -67,28 +66,29 @@ func FindRecord(owned *appsv1ac.DeploymentApplyConfiguration, records []appsv1.C
 	return slices.IndexFunc(records, func(r appsv1.ControllerRevision) bool { return template == TemplateOf(&r) && isOfSpec(owned, &r) })
 }
 
-// RecordOfSpec returns the index of the newest record of a Deployment's spec, whatever its template is;
-// -1 if there is none.
+// RecordOfSpec returns the index of the newest ControllerRevision with the spec of a Deployment and
+// any template; -1 if there is none.
 func RecordOfSpec(d *appsv1ac.DeploymentApplyConfiguration, records []appsv1.ControllerRevision) int {
 	return slices.IndexFunc(records, func(r appsv1.ControllerRevision) bool { return isOfSpec(d, &r) })
 }
 
-// isOfSpec reports whether a record has the spec of a Deployment.
+// isOfSpec reports whether a ControllerRevision has the spec of a Deployment.
 func isOfSpec(d *appsv1ac.DeploymentApplyConfiguration, record *appsv1.ControllerRevision) bool {
 	return record.Name == recordName(*d.Name, d.Labels[SpecHashLabel], TemplateOf(record))
 }
 
-// RecordedSpec returns the hash of the Function's spec that a record belongs to.
+// RecordedSpec returns the hash of the Function's spec in the label of a ControllerRevision.
 func RecordedSpec(record *appsv1.ControllerRevision) string { return record.Labels[recordedSpecLabel] }
 
-// SetRecordedSpec sets the result of [RecordedSpec] for a new record.
+// SetRecordedSpec sets the result of [RecordedSpec] for a new ControllerRevision.
 func SetRecordedSpec(record *appsv1ac.ControllerRevisionApplyConfiguration, spec string) {
 	record.WithLabels(map[string]string{recordedSpecLabel: spec})
 }
 
-// Record returns the record of the version in a Deployment, without data, and the data to set. The
-// Spec in it is as the operator encodes it; the caller replaces it with what the author wrote. It is nil
-// if the Deployment was not rendered for the spec of fn. number is greater than those of earlier versions.
+// Record returns the ControllerRevision for a Deployment, without data, and its data.
+// RecordData.Spec is encoded by the operator; the caller replaces it with the spec as the author
+// wrote it. RecordData.Spec is nil if the Deployment was not rendered for the spec of fn. number must
+// be greater than those of all earlier revisions.
 func Record(fn *v1beta1.Function, s settings.Settings, d *appsv1ac.DeploymentApplyConfiguration, number int64) (*appsv1ac.ControllerRevisionApplyConfiguration, *RecordData) {
 	data := &RecordData{Source: ConfigMapName(fn, RevisionIn(d)), SHA256: podTemplate(d).Annotations[sourceAnnotation], Template: podTemplate(d)}
 	if binary := BinaryIn(d); binary != nil {
@@ -109,7 +109,7 @@ func Record(fn *v1beta1.Function, s settings.Settings, d *appsv1ac.DeploymentApp
 	return record, data
 }
 
-// SetData sets the data of a record.
+// SetData sets the data of a ControllerRevision.
 func SetData(record *appsv1ac.ControllerRevisionApplyConfiguration, data *RecordData) {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -119,15 +119,15 @@ func SetData(record *appsv1ac.ControllerRevisionApplyConfiguration, data *Record
 }
 
 // notVersioned are the fields of a spec that do not affect the pods, and the source, which is
-// recorded by its hash. A change of the others makes a new version. builder/internal/revisions has
-// the same list.
+// recorded by its hash. A change of another field creates a new revision.
+// builder/internal/revisions has the same list.
 var notVersioned = []string{"function", "service", "appProtocol", "replicas", "scaling", "rollout", "revisionHistoryLimit", "progressDeadlineSeconds"}
 
 // notVersionedOfBuild are the fields of spec.build that do not affect the pods.
 var notVersionedOfBuild = []string{"test", "testEnv"}
 
-// VersionedFields returns the fields of a spec that a record contains: those that affect the pods, without
-// the source.
+// VersionedFields returns the fields of a spec that a ControllerRevision contains: those that
+// affect the pods, without the source.
 func VersionedFields(spec map[string]any) map[string]any {
 	versioned := maps.Clone(spec)
 	for _, name := range notVersioned {
@@ -154,8 +154,8 @@ func (m podMetadata) withValues(d *appsv1ac.DeploymentApplyConfiguration) podMet
 	return m
 }
 
-// SortRecords sorts records by their number, the newest first. Two have the same number if the
-// second was created before the cache contained the first.
+// SortRecords sorts ControllerRevisions by their number, the newest first. Two have the same number
+// if the second was created before the cache contained the first.
 func SortRecords(records []appsv1.ControllerRevision) {
 	slices.SortFunc(records, func(a, b appsv1.ControllerRevision) int {
 		return cmp.Or(cmp.Compare(b.Revision, a.Revision), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

@@ -12,7 +12,7 @@ import (
 // Service returns the Service of the function. Port http serves requests, and port metrics is the
 // admin port. The target ports are names, so that pods of two revisions with different ports are
 // both reachable during a rollout. The annotations tell the activator how long the function must be
-// idle before it sleeps, the timeout of requests, and how to scale it on requests.
+// idle before it sleeps, the timeout of requests, and how to scale it by its requests in flight.
 func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 	requests := servicePort(portHTTP, fn.Port())
 	if protocol := appProtocol(fn); protocol != "" {

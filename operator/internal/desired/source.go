@@ -13,11 +13,11 @@ import (
 
 const revisionDigits = 10
 
-// Revision returns the name of a source: the first ten hexadecimal digits of its SHA-256 hash.
-// Equal sources have the same revision.
+// Revision returns the first ten hexadecimal digits of the SHA-256 hash of a source, its source
+// revision.
 func Revision(source string) string { return digits([]byte(source)) }
 
-// LatestRevision returns the revision of the current source of a Function.
+// LatestRevision returns the source revision of the current source of a Function.
 func LatestRevision(fn *v1beta1.Function) string {
 	return Summary(fn).SHA256[:revisionDigits]
 }
@@ -41,8 +41,9 @@ func SummaryOf(source string) v1beta1.SourceSummary {
 	}
 }
 
-// ConfigMap returns the ConfigMap with the source of one revision. Its name is derived from its
-// content and it is immutable, so that a restarted pod of an old revision compiles the old source.
+// ConfigMap returns the ConfigMap with the source of a Function. Its name contains the source
+// revision and it is immutable, so that a restarted pod of a previous revision compiles the
+// previous source.
 func ConfigMap(fn *v1beta1.Function) *corev1ac.ConfigMapApplyConfiguration {
 	revision := LatestRevision(fn)
 	return corev1ac.ConfigMap(ConfigMapName(fn, revision), fn.Namespace).
@@ -53,7 +54,7 @@ func ConfigMap(fn *v1beta1.Function) *corev1ac.ConfigMapApplyConfiguration {
 		WithData(map[string]string{handler.Filename: fn.Spec.Function})
 }
 
-// ConfigMapName returns the name of the ConfigMap of a revision.
+// ConfigMapName returns the name of the ConfigMap of a source revision.
 func ConfigMapName(fn *v1beta1.Function, revision string) string {
 	return fn.Name + "-" + revision
 }

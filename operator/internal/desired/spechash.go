@@ -10,8 +10,9 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// SpecHashWithoutValues returns the hash of everything in a Function that affects its pods, except the
-// values in ConfigMaps and Secrets. RecordedSpec returns that of a recorded version.
+// SpecHashWithoutValues returns the hash of everything in a Function that affects its pods, except
+// the values in ConfigMaps and Secrets. RecordedSpec returns the same hash for a
+// ControllerRevision.
 func SpecHashWithoutValues(fn *v1beta1.Function, s settings.Settings) string {
 	return specHash(fn, podMetadataFrom(fn, s))
 }

@@ -14,7 +14,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// RevisionOf returns the revision that an object of the cluster belongs to; empty if there is none.
+// RevisionOf returns the source revision in the label of an object; empty if there is none.
 func RevisionOf(obj metav1.Object) string { return obj.GetLabels()[RevisionLabel] }
 
 // TemplateOf returns the hash of the pod template that an object was created from.
@@ -26,8 +26,8 @@ func TemplateIn(d *appsv1ac.DeploymentApplyConfiguration) string {
 	return podTemplate(d).Labels[TemplateLabel]
 }
 
-// RevisionIn returns the revision of the pod template of an apply configuration; empty if it has no
-// template.
+// RevisionIn returns the source revision of the pod template of an apply configuration; empty if it
+// has no template.
 func RevisionIn(d *appsv1ac.DeploymentApplyConfiguration) string {
 	return podTemplate(d).Labels[RevisionLabel]
 }

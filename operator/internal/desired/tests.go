@@ -56,9 +56,10 @@ func TestTimeout(fn *v1beta1.Function, s settings.Settings) time.Duration {
 	return min(cmp.Or(buildTimeout(fn, s), defaultTestTimeout), time.Hour)
 }
 
-// TestJob returns the Job that runs the tests of a Function once. binary contains the tests. Another
-// pod replaces one with the condition DisruptionTarget, and one that cannot fetch the binary. Labels of the Function are not
-// copied to the pod: a Service or a PodDisruptionBudget could select it by them.
+// TestJob returns the Job that runs the tests of a Function once. binary contains the tests. A pod
+// that is disrupted (condition DisruptionTarget) or that cannot fetch the binary is replaced. A pod
+// whose tests fail is not. Labels of the Function are not copied to the pod: a Service or a
+// PodDisruptionBudget could select it by them.
 func TestJob(fn *v1beta1.Function, s settings.Settings, binary *Binary) *batchv1ac.JobApplyConfiguration {
 	pod := corev1ac.PodTemplateSpec()
 	if s.Class != nil {

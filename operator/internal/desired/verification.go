@@ -29,11 +29,12 @@ const defaultProgressDeadline = 600
 // A Verification is the state of the verification of a Deployment's rollout. Both fields are nil if no
 // version is being verified and none was rolled back.
 type Verification struct {
-	// Previous is the version that is restored if the one in the Deployment is worse. It is nil if
-	// that is not being verified.
+	// Previous is the version to restore if the version in the Deployment fails its verification; nil
+	// if no verification is in progress.
 	Previous *Version `json:"previous,omitempty"`
 
-	// Rejected is the version that was rolled back to the one in the Deployment; nil if there is none.
+	// Rejected is the version that failed its verification and was replaced by the version in the
+	// Deployment; nil if there is none.
 	Rejected *RejectedVersion `json:"rejected,omitempty"`
 }
 
@@ -47,7 +48,7 @@ type Version struct {
 	Class string `json:"class,omitempty"`
 }
 
-// A RejectedVersion is a version that was worse than the previous one.
+// A RejectedVersion is a version that failed its verification.
 type RejectedVersion struct {
 	Version `json:",inline"`
 
@@ -61,7 +62,7 @@ type RejectedVersion struct {
 	Message string `json:"message"`
 }
 
-// BeingVerified reports whether a rollout of a Deployment of the cluster is being verified.
+// BeingVerified reports whether a rollout of a Deployment read from the cluster is being verified.
 func BeingVerified(d *appsv1.Deployment) bool {
 	var v Verification
 	return json.Unmarshal([]byte(d.Annotations[verificationAnnotation]), &v) == nil && v.Previous != nil
@@ -99,9 +100,9 @@ func progressDeadline(fn *v1beta1.Function) *int32 {
 	return new(*deadline + holdSeconds(fn))
 }
 
-// Hold makes the rollout of a Function's Deployment stop at one new pod, and records the previous
-// version in the Deployment. A pod that is ready counts as available, and replaces an old one, after
-// minReadySeconds.
+// Hold pauses the rollout after one new pod, by setting maxSurge to 1 and minReadySeconds to the
+// longest time of a verification plus VerifyMargin, and records the previous version. A ready pod
+// counts as available, and replaces an old one, after minReadySeconds.
 func Hold(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function, previous Version) {
 	d.Spec.WithMinReadySeconds(holdSeconds(fn))
 	d.Spec.Strategy.RollingUpdate.WithMaxSurge(intstr.FromInt32(1))

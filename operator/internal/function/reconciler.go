@@ -4,8 +4,9 @@
 //   - apply makes the changes
 //   - status computes the resulting status
 //
-// If observe finds orphans, apply adopts them first, and the reconcile starts again. This package
-// connects the steps, registers the watches that trigger them, and writes the status.
+// If observe finds objects that have lost their owner reference, such as after a restore, apply
+// adopts them first, and the reconcile starts again. This package connects the steps, registers the
+// watches that trigger them, and writes the status.
 package function
 
 import (
@@ -56,7 +57,8 @@ const (
 
 // Reconciler reconciles Functions.
 type Reconciler struct {
-	// Client reads from the manager's cache, which contains its own writes.
+	// Client reads from the manager's cache. A Get waits until the cache contains the client's last
+	// write of the object, unless the settings list several namespaces.
 	Client client.Client
 
 	// Live reads objects that are not in the cache from the API server: sources, the data of

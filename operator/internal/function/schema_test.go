@@ -48,8 +48,8 @@ func TestSchemaRefuses(t *testing.T) {
 // decoded.
 func TestSchemaRefusesFields(t *testing.T) {
 	for name, test := range map[string]struct{ spec, want string }{
-		"Reserved":           {`{"env":[{"name":"SERVER_PORT","value":"1"}]}`, "this variable is set by Goless"},
-		"ReservedPrefix":     {`{"env":[{"name":"FUNCTION_X","value":"1"}]}`, "this variable is set by Goless"},
+		"Reserved":           {`{"env":[{"name":"SERVER_PORT","value":"1"}]}`, "this name is reserved"},
+		"ReservedPrefix":     {`{"env":[{"name":"FUNCTION_X","value":"1"}]}`, "this name is reserved"},
 		"Twice":              {`{"env":[{"name":"A"},{"name":"A"}]}`, "Duplicate value"},
 		"NoName":             {`{"env":[{"value":"1"}]}`, "spec.env[0].name"},
 		"BadName":            {`{"env":[{"name":"A=B"}]}`, "spec.env[0].name"},

@@ -40,7 +40,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {}
 //   - the webhook rejects a Function that does not parse, unless --admission=false
 //
 // Each check is retried for two minutes. The successful checks are written to out. The error
-// contains the reasons of the others.
+// describes the failed checks.
 func Command(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("goless-operator check", flag.ExitOnError)
 	namespace := flags.String("namespace", "goless-system", "namespace of Goless")

@@ -79,7 +79,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 const (
 	Allowed      = "Allowed"
 	Denied       = "Refused"
-	NotValidated = "NotValidated" // allowed with a warning, because of a bug in the operator
+	NotValidated = "NotValidated" // allowed without validation: the webhook was busy, could not read an object, or failed
 )
 
 // RecordAdmission counts an answer of the admission webhook: Allowed, Denied or NotValidated.

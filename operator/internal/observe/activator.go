@@ -22,8 +22,8 @@ import (
 	"goless.io/operator/internal/verification"
 )
 
-// Activator is the state of the activator for a Function that may sleep, scales on requests or
-// verifies rollouts.
+// Activator is the state of the activator for a Function that may sleep, scales by its requests in
+// flight or verifies rollouts.
 type Activator struct {
 	// Ready reports whether a replica of the activator is ready.
 	Ready bool
@@ -39,8 +39,8 @@ type Activator struct {
 	// idle; empty if it can.
 	StaysAwake string
 
-	// CannotScale is the reason why the activator cannot scale the function on requests; empty if it
-	// can.
+	// CannotScale is the reason why the activator cannot scale the function by its requests in flight;
+	// empty if it can.
 	CannotScale string
 
 	// Verified contains the requests that were counted to verify a rollout; nil until they are
@@ -83,8 +83,8 @@ type Activators struct {
 
 // WatchActivators makes a controller reconcile the Function of an EndpointSlice when the slice
 // changes. When the first replica of the activator becomes ready, or the last one becomes unready,
-// the controller reconciles all Functions that may sleep or scale on requests. namespace is the namespace of the
-// replicas.
+// the controller reconciles all Functions that may sleep or scale by their requests in flight.
+// namespace is the namespace of the replicas.
 func WatchActivators(mgr manager.Manager, namespace string, b *builder.Builder) (*Activators, error) {
 	replicas, err := backend.CacheReplicas(mgr, namespace)
 	if err != nil {
@@ -105,8 +105,8 @@ func (a *Activators) Ready(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return backend.ReplicaServes(&pod) }), nil
 }
 
-// changed maps a replica to all Functions that may sleep or scale on requests if the first replica has become ready or
-// the last one has become unready.
+// changed maps a replica to all Functions that may sleep or scale by their requests in flight if
+// the first replica has become ready or the last one has become unready.
 func (a *Activators) changed(ctx context.Context, _ *corev1.Pod) []reconcile.Request {
 	ready, err := a.Ready(ctx)
 	if err != nil || a.ready.Swap(ready) == ready {

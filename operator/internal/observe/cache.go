@@ -67,8 +67,7 @@ func ScaledDeployment(autoscaler client.Object) string {
 	return target.Name
 }
 
-// CacheOptions configures the cache: objects that belong to Functions, with the managed fields
-// where the operator compares them.
+// CacheOptions returns the options of the cache. See byObject for its content.
 func CacheOptions(s settings.Settings) (cache.Options, error) {
 	objects, err := byObject(s)
 	return cache.Options{DefaultNamespaces: Namespaces(s), ByObject: objects, ReaderFailOnMissingInformer: true}, err

@@ -1,5 +1,5 @@
-// Package observe reads the state that a decision about a Function depends on into a Snapshot. It
-// also configures the cache of the operator.
+// Package observe reads the objects of a Function into a Snapshot, from which package plan decides
+// what to change. It also configures the cache of the operator.
 package observe
 
 import (
@@ -30,7 +30,8 @@ import (
 
 // Observer takes Snapshots.
 type Observer struct {
-	// Client reads from the manager's cache, which contains its own writes.
+	// Client reads from the manager's cache. A Get waits until the cache contains the client's last
+	// write of the object, unless the settings list several namespaces.
 	Client client.Client
 
 	// Live reads from the API server the data of ControllerRevisions, which is not in the cache.
@@ -78,9 +79,9 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	return s, nil
 }
 
-// resolveClass determines the settings of a Function, validates it and returns its class. If the class or
-// the rights of the account cannot be read, the error is the CheckErr of a Function with a new
-// spec. For other Functions it is returned, and the status of the spec is kept.
+// resolveClass determines the settings of a Function, validates it and returns its class. If the
+// class or the permissions of the ServiceAccount cannot be read and the spec is new, the error is
+// stored in CheckErr. Otherwise it is returned, so that the status does not change.
 func (o *Observer) resolveClass(ctx context.Context, fn *v1beta1.Function, s *Snapshot) (*v1beta1.FunctionClass, error) {
 	functionClass, wrongClass, classErr := o.Classes.Of(ctx, fn)
 	if classErr != nil {
@@ -178,8 +179,8 @@ func (o *Observer) foreignAutoscalers(ctx context.Context, fn *v1beta1.Function,
 	return nil
 }
 
-// get reads an object from the cache, after the cache contains the operator's last write of it. An
-// object that does not exist stays empty.
+// get reads an object from the cache, see Observer.Client. An object that does not exist stays
+// empty.
 func (o *Observer) get(ctx context.Context, fn *v1beta1.Function, name string, into client.Object) error {
 	if err := o.Client.Get(ctx, client.ObjectKey{Namespace: fn.Namespace, Name: name}, into); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading %T: %w", into, err)

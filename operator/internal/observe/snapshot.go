@@ -32,12 +32,12 @@ type Snapshot struct {
 	// Settings are the settings of the Function: those of its class, and those of the cluster.
 	Settings settings.Settings
 
-	// AwaitsClass reports whether the pods do not match their class and may not be rolled out yet.
-	// A change of a class is a staged rollout.
+	// AwaitsClass reports whether the Deployment does not match its current class and the staged
+	// rollout of the class has not reached it.
 	AwaitsClass bool
 
 	// Verdict is the result of validating the spec and the source. CheckErr is the reason why it is
-	// unknown: the source, the class or the rights of the account cannot be read.
+	// unknown: the source, the class or the permissions of the ServiceAccount cannot be read.
 	Verdict  validation.Result
 	CheckErr error
 
@@ -55,13 +55,14 @@ type Snapshot struct {
 	// change them.
 	OwnedFields *appsv1ac.DeploymentApplyConfiguration
 
-	// RecordedTemplate is the pod template in the record of the Deployment's version, if other clients
-	// have changed fields of the Deployment's template. It is nil if they have not, and if there is
-	// no such record. See Applied.
+	// RecordedTemplate is the pod template in the ControllerRevision of the Deployment, if other
+	// clients have changed fields of the Deployment's template. It is nil if they have not, or if
+	// there is no such ControllerRevision. See Applied.
 	RecordedTemplate *corev1ac.PodTemplateSpecApplyConfiguration
 
-	// PreviousTemplate is the pod template of the version that is restored if the one in the
-	// Deployment is worse; nil if the rollout is not being verified, and if there is no record of it.
+	// PreviousTemplate is the pod template of the version to restore if the version in the Deployment
+	// fails its verification; nil if no verification is in progress, or if there is no
+	// ControllerRevision of that version.
 	PreviousTemplate *corev1ac.PodTemplateSpecApplyConfiguration
 
 	// Services are all Services that belong to the Function, and Sources all its ConfigMaps with
@@ -85,8 +86,8 @@ type Snapshot struct {
 	TestRuns   []TestRun
 	TestPolicy *networkingv1.NetworkPolicy
 
-	// RevisionsInUse are the revisions that pods run or may start from. Pods count even if they do
-	// not belong to the Function, because orphaned pods keep running.
+	// RevisionsInUse are the source revisions that pods run or may start from. Pods count even if they
+	// do not belong to the Function, because orphaned pods keep running.
 	RevisionsInUse map[string]bool
 
 	// ForeignPolicies are the NetworkPolicies of the namespace that do not belong to a Function.
@@ -108,8 +109,8 @@ type Snapshot struct {
 	Answers map[string]buildclient.Answer
 }
 
-// running collects the revisions of all pods, and of the ReplicaSets that have or want pods: the
-// last pod of a revision may be moving to another node.
+// running collects the source revisions of all pods, and of the ReplicaSets that have or want pods:
+// the last pod of a ReplicaSet may be moving to another node.
 func (s *Snapshot) running(sets []appsv1.ReplicaSet, pods []corev1.Pod) {
 	for _, set := range sets {
 		if set.Status.Replicas > 0 || set.Spec.Replicas == nil || *set.Spec.Replicas > 0 {
@@ -121,9 +122,9 @@ func (s *Snapshot) running(sets []appsv1.ReplicaSet, pods []corev1.Pod) {
 	}
 }
 
-// Revision returns fn as it would be with the source of the given revision: fn itself for the
-// latest revision, otherwise a copy with the summary of that source. It returns nil if no ConfigMap
-// contains that source, or if the revision is empty.
+// Revision returns fn with the source of a source revision: fn itself for the latest one, otherwise
+// a copy with the summary of that source. It returns nil if no ConfigMap contains that source, or
+// if the source revision is empty.
 func (s *Snapshot) Revision(fn *v1beta1.Function, revision string) *v1beta1.Function {
 	if revision == desired.LatestRevision(fn) {
 		return fn

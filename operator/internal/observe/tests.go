@@ -18,8 +18,8 @@ import (
 type TestRun struct {
 	Job batchv1.Job
 
-	// Pod is the newest pod of the Job; nil if there is none, and if the Job is complete. PodErr is
-	// the reason why it could not be read.
+	// Pod is the newest pod of the Job; nil if there is none or if the Job is complete. PodErr is the
+	// reason why it could not be read.
 	Pod    *corev1.Pod
 	PodErr error
 }

@@ -15,12 +15,12 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// BuildService is the state of the latest source in the build service.
+// BuildService is the state of the build of the latest source.
 type BuildService struct {
 	buildclient.Answer
 
-	// Running reports whether the pods already have a binary of this source. Nothing waits for the
-	// build then, unless they have lost it.
+	// Running reports whether the pods already have a binary of this source. The rollout does not wait
+	// for the build then, unless pods cannot fetch the binary.
 	Running bool
 
 	// Tests is the state of the tests of the source; nil if they have passed, are not required, or

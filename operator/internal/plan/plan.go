@@ -41,8 +41,9 @@ type Plan struct {
 	Diagnostics []v1beta1.Diagnostic
 	Omitted     int32
 
-	// Orders are the builds to request from the build service. Each is the Function with one of its
-	// sources. All other orders of the Function except TestOrder are canceled.
+	// Orders are the builds to request from the build service. Each element is the Function with the
+	// source to compile: the latest, or that of a revision with pods. All other orders of the Function
+	// except TestOrder are canceled.
 	Orders []*v1beta1.Function
 
 	// DoubtOrders reports whether pods may be fetching a binary that the build service has built
@@ -59,27 +60,30 @@ type Plan struct {
 	TestPolicy *networkingv1ac.NetworkPolicyApplyConfiguration
 	TestDelay  time.Duration
 
-	// BuildService is the state of the latest source in the build service; nil if the pods compile
-	// it and it needs no tests, if it was rolled back, and if it or its values are unknown.
+	// BuildService is the state of the build of the latest source. It is nil if the pods compile the
+	// source and no tests are required, if the spec is invalid or was rolled back, or if the source or
+	// the referenced values are unknown.
 	BuildService *BuildService
 
 	// Source is the Function with the source to store in a ConfigMap; nil if there is nothing to
 	// store.
 	Source *v1beta1.Function
 
-	// RecordName is the name of the record of the version in Deployment; empty if that is not a version
-	// to record, or not yet. IsLatest reports whether it has the latest spec.
+	// RecordName is the name of the ControllerRevision of the Deployment in this plan; empty if the
+	// Deployment is not recorded, or not yet. IsLatest reports whether the Deployment has the latest
+	// spec.
 	RecordName string
 	IsLatest   bool
 
-	// Record is the record to create, and RecordData its data; nil if it exists. RecordNumber is the
-	// new number of a record that exists; 0 if it keeps its number.
+	// Record is the ControllerRevision to create, and RecordData its data; nil if it exists.
+	// RecordNumber is the new number of one that exists; 0 if it keeps its number.
 	Record       *appsv1ac.ControllerRevisionApplyConfiguration
 	RecordData   *desired.RecordData
 	RecordNumber int64
 
-	// RecordOfSpec is the name of an earlier record of the same spec as Record, from which that spec is
-	// copied, because only the template was repaired; empty if it is the spec of the Function.
+	// RecordOfSpec is the name of an earlier ControllerRevision of the same spec as Record, from which
+	// that spec is copied, because only the template was repaired; empty if it is the spec of the
+	// Function.
 	RecordOfSpec string
 
 	// AwaitsBuild reports whether the binary of the Deployment is still being compiled. If the Snapshot

@@ -26,7 +26,7 @@ func scaling(least, most int32) func(*v1beta1.Function) {
 	}
 }
 
-// requests returns a change of spec.scaling to scale on requests.
+// requests returns a change of spec.scaling to scale by requests in flight.
 func requests(least, most int32) func(*v1beta1.Function) {
 	return func(fn *v1beta1.Function) {
 		fn.Spec.Scaling = &v1beta1.Scaling{Min: &least, Max: &most, Requests: new(int32(10))}
@@ -192,8 +192,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// The activator scales a function on requests if the Service says so, and not if another autoscaler
-// does or the function was stopped.
+// The activator scales a function by its requests in flight if the Service says so, and not if
+// another autoscaler does or the function was stopped.
 func TestServiceOfRequestScaling(t *testing.T) {
 	ceiling := inPod
 	ceiling.Function.MaxReplicas = 5

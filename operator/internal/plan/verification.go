@@ -22,11 +22,12 @@ type Verification struct {
 	// Message is the reason for the Result.
 	Message string
 
-	// Until is the earliest time at which a version that is not worse passes. It is zero while no new pod is
-	// ready, and if the Result does not depend on the time.
+	// Until is the earliest time at which the verification ends if no failure is found. It is zero
+	// until a new pod is ready, and after the activator has reported.
 	Until time.Time
 
-	// RejectedRecord is the name of the record of the version that was rolled back; empty if none was.
+	// RejectedRecord is the name of the ControllerRevision of the version that was rolled back; empty
+	// if none was.
 	RejectedRecord string
 
 	// Decided reports whether this Plan has made the decision. It is false if an earlier one has.
@@ -38,9 +39,9 @@ type VerificationResult string
 
 // The results of a verification. After all except VerificationRolledBack, the rollout continues.
 const (
-	VerificationPassed       VerificationResult = "Passed"       // the new version is not worse
+	VerificationPassed       VerificationResult = "Passed"       // the new version has not failed its verification
 	VerificationInconclusive VerificationResult = "Inconclusive" // no decision is possible, or the previous version cannot be restored
-	VerificationRolledBack   VerificationResult = "RolledBack"   // the new version is worse, or its process exited
+	VerificationRolledBack   VerificationResult = "RolledBack"   // the new version has failed its verification
 )
 
 // reportMargin is how long the operator waits for the report of the activator after the time of the
@@ -165,8 +166,8 @@ func (p *planner) writeOnlyIfUnchanged() {
 	p.Deployment.WithResourceVersion(p.seen.Deployment.ResourceVersion)
 }
 
-// planRollBack plans to restore the previous version of a Function with an invalid spec, if the version
-// that is being verified is worse. Nothing else of the Function changes.
+// planRollBack plans to restore the previous version of a Function with an invalid spec, if the
+// version that is being verified fails. Nothing else of the Function changes.
 func (p *planner) planRollBack(fn *v1beta1.Function) {
 	applied := p.seen.Applied()
 	previous := desired.VerificationOf(applied).Previous
@@ -193,8 +194,8 @@ func (p *planner) hasServed(fn *v1beta1.Function) bool {
 	})
 }
 
-// decide sets the result of the verification. If the applied version is worse, it plans to restore the
-// previous one.
+// decide sets the result of the verification. If the applied version has failed, it plans to
+// restore the previous one.
 func (p *planner) decide(fn *v1beta1.Function, previous desired.Version) {
 	result, message := p.verificationResult(fn)
 	p.Verification.Result, p.Verification.Message, p.Verification.Decided = result, message, result != ""

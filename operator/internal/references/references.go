@@ -2,9 +2,9 @@
 // to and, with the setting watchSecrets, the Secrets that their environment refers to. A change of
 // their values triggers a rollout.
 //
-// The package has its own metadata cache, because that of the manager contains only objects with the
-// label of a Function. That cache omits the ConfigMaps with the sources of Functions, which never
-// change.
+// The package has its own metadata cache, because the cache of the manager contains only objects with
+// the label of a Function. The metadata cache does not contain the ConfigMaps with sources, which
+// never change.
 package references
 
 import (

@@ -87,7 +87,7 @@ func (r *report) text() string {
 	case len(r.Warnings) > 0:
 		return warned(workload.OneLine(r.Message), r.Warnings)
 	case r.Message == "":
-		return "the builder reported only " + r.Reason
+		return "the builder reported " + r.Reason + " without a message"
 	}
 	return workload.OneLine(r.Message)
 }

@@ -116,8 +116,8 @@ func (v *view) lacks() []validation.Problem {
 	return all
 }
 
-// cannotScale returns why the activator does not scale a function on requests; empty if it does, or
-// if the function has no pods.
+// cannotScale returns why the activator does not scale a function by its requests in flight; empty
+// if it does, or if the function has no pods.
 func (v *view) cannotScale() string {
 	d := v.seen.Outcome.Deployment
 	switch {

@@ -208,7 +208,8 @@ func TestRecoversFromFailedWake(t *testing.T) {
 	}
 }
 
-// A function that cannot be scaled on requests serves normally, and its status reports the reason.
+// A function that cannot be scaled by its requests in flight serves normally, and its status
+// reports the reason.
 func TestCannotScale(t *testing.T) {
 	onRequests := func(fn *v1beta1.Function) *v1beta1.Function {
 		fn = scaled(fn, 1, 3)

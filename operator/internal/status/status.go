@@ -24,8 +24,8 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// Seen is the input of one reconcile: the Snapshot, the Plan that was made from it, and the Outcome
-// of applying the Plan. The status describes the Deployment and the Service of the Outcome.
+// Seen is the input of Of: the Snapshot, the Plan that was made from it, and the Outcome of
+// applying the Plan. The status describes the Deployment and the Service of the Outcome.
 type Seen struct {
 	Snapshot observe.Snapshot
 	Plan     plan.Plan

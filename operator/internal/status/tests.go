@@ -76,7 +76,7 @@ func testsWait(tests *plan.Tests) string {
 	if tests.Job == "" {
 		return "the source has compiled; waiting for the build service to compile its tests"
 	}
-	message := fmt.Sprintf("Job %q runs the tests", tests.Job)
+	message := fmt.Sprintf("waiting for Job %q to run the tests", tests.Job)
 	if waits := cmp.Or(podWaits(tests), tests.Message); waits != "" {
 		message += "; " + waits
 	}

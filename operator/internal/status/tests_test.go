@@ -47,8 +47,8 @@ func TestOfTests(t *testing.T) {
 		"Unavailable":  {ofTests(plan.Tests{Answer: buildclient.Answer{Trouble: "refused"}}), "Testing", false, "refused", 0, ""},
 		"Queued":       {ofTests(plan.Tests{Answer: buildclient.Answer{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}}), "Testing", false, "waiting since 2030-01-02T03:04:05Z", 0, ""},
 		"NotCompiling": {ofTests(compiled), "CompileFailed", true, "a_test.go:1: undefined: x", 1, ""},
-		"Running":      {ofTests(plan.Tests{Job: "j", Pod: &corev1.Pod{}}), "Testing", false, `Job "j" runs the tests`, 0, ""},
-		"NoPod":        {ofTests(plan.Tests{Job: "j", Message: "no pod yet"}), "Testing", false, `Job "j" runs the tests; no pod yet`, 0, ""},
+		"Running":      {ofTests(plan.Tests{Job: "j", Pod: &corev1.Pod{}}), "Testing", false, `waiting for Job "j" to run the tests`, 0, ""},
+		"NoPod":        {ofTests(plan.Tests{Job: "j", Message: "no pod yet"}), "Testing", false, `waiting for Job "j" to run the tests; no pod yet`, 0, ""},
 		"Unscheduled":  {ofTests(plan.Tests{Job: "j", Pod: &pending}), "Testing", false, "the pod is not scheduled: Insufficient cpu", 0, ""},
 		"NoSecret":     {ofTests(plan.Tests{Job: "j", Pod: testPod(waiting("CreateContainerConfigError", `secret "s" not found`))}), "Testing", false, `secret "s" not found`, 0, ""},
 		"Failed":       {end(plan.TestsFailed, testPod(ended(1, failed))), "TestsFailed", true, "2 tests failed: TestA, TestB", 1, "--- FAIL: TestA"},
@@ -105,7 +105,7 @@ func TestFailedTestsInStatus(t *testing.T) {
 		t.Errorf("after another run, the build is %+v", build)
 	}
 	again := status.Of(fn, ordered(before, ofTests(plan.Tests{Job: "j"})))
-	expect(t, again, "Testing", "runs the tests", "SourceValid Available Reconciling", old)
+	expect(t, again, "Testing", "to run the tests", "SourceValid Available Reconciling", old)
 	fn.Status = again
 	passed := status.Of(fn, ordered(seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)), plan.BuildService{Running: true}))
 	expect(t, passed, "Serving", "", "SourceValid Built Available Ready", latest)
@@ -132,7 +132,7 @@ func TestTestsOfFix(t *testing.T) {
 		crashes := seen(d, nil, crashing(sharedPod(latest)))
 		crashes.Snapshot.Time = time.Now().Add(24 * time.Hour) // after the progress deadline
 		got := status.Of(function(1), ordered(crashes, ofTests(plan.Tests{Job: "j", Pod: &corev1.Pod{}})))
-		expect(t, got, "Testing", "runs the tests", "SourceValid Reconciling", "")
+		expect(t, got, "Testing", "to run the tests", "SourceValid Reconciling", "")
 	}
 }
 

@@ -328,9 +328,9 @@ func refused(message string, d *appsv1.Deployment) string {
 		}
 		var each []string
 		for _, c := range slices.Concat(d.Spec.Template.Spec.InitContainers, d.Spec.Template.Spec.Containers) {
-			each = append(each, fmt.Sprintf("container %s requests %s with limit %s (%s)", c.Name, amount(c.Resources.Requests, name), amount(c.Resources.Limits, name), fieldOf(c.Name)))
+			each = append(each, fmt.Sprintf("container %s requests %s, limit %s (%s)", c.Name, amount(c.Resources.Requests, name), amount(c.Resources.Limits, name), fieldOf(c.Name)))
 		}
-		text = append(text, fmt.Sprintf("of %s %s", name, strings.Join(each, ", ")))
+		text = append(text, fmt.Sprintf("%s: %s", name, strings.Join(each, ", ")))
 	}
 	return strings.Join(text, "; ")
 }

@@ -39,13 +39,13 @@ func TestPodProblem(t *testing.T) {
 			seen:  seen(budgeted(deployment(1, 0, latest)), forbids(overQuota)),
 			event: "PodsRefused", ready: "Building", truth: "SourceValid Reconciling",
 			says: "pods cannot be created: exceeded quota: team, requested: limits.memory=768Mi, used: limits.memory=2Gi, limited: limits.memory=2Gi" +
-				"; of memory container build requests 128Mi with limit 768Mi (spec.build.resources), container function requests 32Mi with limit 256Mi (spec.resources)",
+				"; memory: container build requests 128Mi, limit 768Mi (spec.build.resources), container function requests 32Mi, limit 256Mi (spec.resources)",
 			silent: "x8kzl",
 		},
 		"LimitRange": {
 			seen:  seen(budgeted(deployment(1, 0, latest)), forbids(overLimit)),
 			event: "PodsRefused", ready: "Building", truth: "SourceValid Reconciling",
-			says: "but limit is 2; of cpu container build requests none with limit 2 (spec.build.resources), container function requests none with limit none (spec.resources)",
+			says: "but limit is 2; cpu: container build requests none, limit 2 (spec.build.resources), container function requests none, limit none (spec.resources)",
 		},
 		"CountQuota": {
 			seen:  seen(budgeted(deployment(1, 0, latest)), forbids(overCount)),

@@ -26,7 +26,7 @@ type ServiceAccounts struct {
 }
 
 // Check returns an error for spec.serviceAccountName if a function may not run as that account. It
-// returns nil for an account that does not exist: pods wait for it, which the status reports.
+// does not require that the account exists: pods wait for it, and the status reports that.
 func (a ServiceAccounts) Check(ctx context.Context, fn *v1beta1.Function) (*field.Error, error) {
 	name := fn.Spec.ServiceAccountName
 	if name == "" {

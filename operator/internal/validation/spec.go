@@ -41,7 +41,7 @@ func scalingErrors(path *field.Path, fn *v1beta1.Function) field.ErrorList {
 }
 
 // NoTestsInPod is the error for a Function with tests whose source is compiled in its pods.
-const NoTestsInPod = "only the build service compiles tests, and this source is compiled InPod; set spec.build.strategy to Shared, or remove spec.build.test"
+const NoTestsInPod = "only the build service compiles tests, and this source is compiled InPod; set spec.build.strategy to Shared, or remove spec.build.test; with modules.caBundle or modules.netrc, a source with a go.mod is always compiled InPod"
 
 // Tests checks that the tests of a Function can be compiled. The admission webhook rejects a Function
 // whose tests cannot. The operator does not, because the settings may have changed: it reports the

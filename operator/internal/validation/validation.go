@@ -19,8 +19,8 @@ type Result struct {
 	// spec is applied.
 	Spec field.ErrorList
 
-	// LimitErrors contains an error for each field that exceeds a limit of the cluster. Such fields are
-	// applied up to the limit.
+	// LimitErrors contains an error for each field that exceeds a limit of the cluster. The operator
+	// uses the limit instead of the value.
 	LimitErrors field.ErrorList
 
 	// Source is the error of the source, or nil.
@@ -36,7 +36,7 @@ type Problem struct {
 	Message string
 }
 
-// InvalidSpec converts errors of a spec. It returns nil if there are none.
+// InvalidSpec returns a Problem with all errors of a spec, or nil if there are none.
 func InvalidSpec(errs field.ErrorList) *Problem {
 	if len(errs) == 0 {
 		return nil

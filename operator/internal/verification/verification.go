@@ -1,6 +1,10 @@
-// Package verification decides whether a new version of a function is worse than the previous one,
-// from the requests that pods of both have served at the same time or, if the previous version has
-// served too few in that time, since its pods started. It does not access the cluster.
+// Package verification decides whether a new version of a function fails its verification. A version
+// fails its verification if its error rate exceeds that of the previous version by more than
+// spec.rollout.verify.maxErrors, or if its process exits. This package compares the error rates;
+// package plan detects exits. The rates are those of requests that pods of both versions have served
+// at the same time or, if the previous version has served too few in that time, since its pods
+// started. The package does not access the cluster.
+//
 // It also defines the values of two annotations: Limits, which the operator writes to a Service, and
 // Report, which the activator writes to its EndpointSlices.
 package verification
@@ -93,7 +97,7 @@ func (c Counts) String() string {
 }
 
 // A Report is what the activator has counted until the time of [Limits] was over or the new version
-// was worse.
+// failed its verification.
 type Report struct {
 	// Template is Limits.Template, and Pod is the UID of the new pod that became ready first. If that
 	// pod is gone, the report is ignored, because it may be from an earlier rollout.
@@ -105,7 +109,8 @@ type Report struct {
 	New      Counts `json:"new"`
 	Previous Counts `json:"previous"`
 
-	// Problem is the error of a poll if no new or no old pod has responded; empty otherwise.
+	// Problem is the error of a poll if none of the new pods, or none of the old pods, has responded;
+	// empty otherwise.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -123,7 +128,7 @@ func ParseReport(annotation string) *Report {
 
 const (
 	// z is the number of standard deviations of a confidence interval. If the true difference is at
-	// the limit, 1 of 200 comparisons finds the new version worse by chance.
+	// the limit, in 1 of 200 comparisons the new version fails its verification by chance.
 	z = 2.576
 
 	// minCompared is the minimum number of requests that are compared, if others were rejected: the
@@ -136,8 +141,8 @@ const (
 //
 // The error rate of a few requests is often larger by chance, so it compares the lower bound of a
 // confidence interval of the difference: that of Newcombe (1998, method 10), from the Wilson score
-// intervals of the two rates. Requests that the previous version lacks to MinRequests count as
-// successful.
+// intervals of the two rates. If the previous version has served fewer than MinRequests requests,
+// the missing ones count as successful.
 func (l Limits) Worse(latest, previous Counts) bool {
 	if latest.Received() < l.MinRequests || latest.Requests < minCompared {
 		return false

@@ -1,5 +1,5 @@
-// Package windows applies spec.scaling.windows: the times in which a function has a higher minimum of
-// replicas.
+// Package windows computes the minimum number of replicas that spec.scaling.windows sets at a given
+// time, and validates the windows.
 package windows
 
 import (

@@ -54,7 +54,7 @@ const (
 	trustedFor = 5 * time.Minute
 )
 
-// A Scaler scales functions on requests. It is a reconciler of their Services.
+// A Scaler scales functions by their requests in flight. It is a reconciler of their Services.
 type Scaler struct {
 	client   client.Client
 	live     client.Reader

@@ -11,10 +11,10 @@ const tolerance = 0.1
 // A Load is the load of the ready pods of a function. If there are many, only some are polled.
 type Load struct {
 	Ready        int     // ready pods
-	Polled       int     // pods that were polled and whose load is known, or that did not respond
+	Polled       int     // polled pods with a known load, plus unresponsive ones
 	Unresponsive int     // polled pods that did not respond
 	Requests     float64 // sum of the average numbers of requests in flight of the pods that responded
-	Fresh        bool    // at least one pod was polled now; others are polled later after a failure
+	Fresh        bool    // whether this evaluation polled a pod; unresponsive pods are skipped during their backoff
 }
 
 // Unknown reports whether too few pods responded for a decision.
@@ -30,7 +30,7 @@ func (l Load) total(unresponsive float64) float64 {
 type Observation struct {
 	Scaling backend.Scaling
 	Current int32 // replicas, at least 1
-	Load    Load  // not unknown
+	Load    Load  // Load.Unknown must be false
 
 	// Highest is the highest recommendation of the last minutes. Replicas are not removed below it.
 	Highest int32

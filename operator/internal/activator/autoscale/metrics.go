@@ -17,8 +17,8 @@ const maxSeries = 1000
 // activator.
 var functionLabels = []string{"function_namespace", "function"}
 
-// Metrics are the metrics of the functions that scale on requests. Only the leader reports those of
-// single functions.
+// Metrics are the metrics of the functions that scale by their requests in flight. Only the leader
+// exports the metrics with a function label.
 type Metrics struct {
 	decisions                    *prometheus.CounterVec
 	desired, current, most, load *prometheus.GaugeVec

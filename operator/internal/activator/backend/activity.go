@@ -16,7 +16,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Activity is the response of the admin ports of functions and activators.
+// Activity is the JSON response of /activity of a function and of /listening of an activator.
 type Activity struct {
 	// InFlight is the number of requests being served or held.
 	InFlight int `json:"inFlight"`
@@ -31,8 +31,8 @@ type Activity struct {
 	// InFlightSeconds is the integral of the number of requests in flight over that time, without
 	// requests that have timed out.
 	InFlightSeconds float64 `json:"inFlightSeconds,omitempty"`
-	// Served is the number of requests that have ended, without the Rejected ones, which exceeded
-	// the concurrency of the function. Failed is the number of those with a server error; nil in
+	// Served is the number of requests that have ended, without the Rejected ones, which exceeded the
+	// concurrency of the function. Failed is the number of Served requests with a server error; nil in
 	// functions that were built before Goless counted them.
 	Served   int64  `json:"served,omitempty"`
 	Failed   *int64 `json:"failed,omitempty"`
@@ -108,7 +108,7 @@ func IdleTime(ctx context.Context, pods []Pod) (time.Duration, error) {
 	return slices.Min(all), nil
 }
 
-// Activity returns the activity of a pod that is queried every few seconds.
+// Activity queries the activity of a pod over a connection that is kept for the next query.
 func (p Pod) Activity(ctx context.Context) (Activity, error) { return p.activity(ctx, loadClient) }
 
 func (p Pod) activity(ctx context.Context, client *http.Client) (Activity, error) {

@@ -1,5 +1,5 @@
-// Package proxy receives the requests of functions, holds each until there is a connection to a
-// pod, and forwards it.
+// Package proxy receives requests to functions, holds each until there is a connection to a pod,
+// and forwards it.
 //
 //	proxy.go       the Server; holds and rejects requests
 //	listeners.go   one port for each function

@@ -1,7 +1,7 @@
-// Package verify counts the requests of functions whose rollouts are verified. While the Service of a
-// function contains limits, it polls the old and the new pods, and reports when the new ones have
-// served for long enough, or are worse. All activators count, so that a new leader knows the requests of
-// the time before, and only the leader reports. The operator decides.
+// Package verify counts the requests of old and new pods while a rollout is verified, for each
+// Service with the annotation goless.io/verify-limits. It reports the counts when the time is over,
+// or when the new version fails too many requests. Each replica counts, so that a new leader has
+// the counts; only the leader reports. The operator evaluates the report.
 package verify
 
 import (
@@ -33,9 +33,8 @@ const (
 	// maxPolled is the maximum number of new and of old pods that are polled.
 	maxPolled = 10
 
-	// justStarted is the maximum uptime of a process all of whose requests count, because this replica
-	// of the activator has known it from its start. A replica that starts later counts the requests of
-	// new and old pods from its first poll on.
+	// justStarted is the maximum uptime of a new pod at its first poll for which all of its requests
+	// count. For an older process, counting starts with the first poll.
 	justStarted = 10 * time.Second
 
 	// maxPods is the maximum number of pods of a rollout whose requests are remembered.

@@ -24,10 +24,10 @@ const avoidFailed = 2 * time.Second
 // errNoReadyPod is returned for requests that wait while the last ready pod goes away.
 var errNoReadyPod = errors.New("no pod of the function is ready")
 
-// A gate spreads requests over the pods of a function that scales on requests. While a function
-// wakes, its pods become ready one after the other, and without a gate the first one would receive
-// all requests that wait. Each pod gets a limited number of requests at the same time; other
-// requests wait for a free or new pod, the oldest first.
+// A gate spreads requests over the pods of a function that scales by its requests in flight. While
+// a function wakes, its pods become ready one after the other, and without a gate the first one
+// would receive all requests that wait. Each pod gets a limited number of requests at the same
+// time; other requests wait for a free or new pod, the oldest first.
 type gate struct {
 	users int // calls of Dial and connections; the lock of the Waker protects it
 

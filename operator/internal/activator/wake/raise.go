@@ -21,7 +21,8 @@ const (
 	raiseTimeout = 5 * time.Second
 )
 
-// A raiser adds replicas to a function that scales on requests, while requests wait for its pods.
+// A raiser adds replicas to a function that scales by its requests in flight, while requests wait
+// for its pods.
 type raiser struct {
 	waker   *Waker
 	service backend.Backend // as of the first request
@@ -82,9 +83,9 @@ func (w *Waker) current(b backend.Backend) (backend.Backend, bool) {
 	return now, ok && now.Function == b.Function
 }
 
-// replicasFor returns the number of replicas that the requests of this activator require, if the
-// other activators have almost as many: one request to a function is only one. It is 1 if the
-// function does not scale on requests.
+// replicasFor returns the number of replicas that the requests of this activator require. It
+// assumes that each other activator has one request less, so that a single request requires one
+// replica. The result is 1 if the function does not scale by its requests in flight.
 func (w *Waker) replicasFor(b backend.Backend, requests int) int32 {
 	if b.Scaling == nil {
 		return 1

@@ -1,11 +1,11 @@
-// Package wake returns connections to the pods of functions. If a function has no pods, it scales
-// the function up from zero.
+// Package wake scales a function up from zero when a request arrives, and connects the request to a
+// ready pod.
 //
 //	wake.go     the Waker, which returns connections
 //	attempt.go  waits for a ready pod, once for all requests to a function
-//	gate.go     spreads requests over the pods of a function that scales on requests
+//	gate.go     spreads requests over the pods of a function that scales by its requests in flight
 //	scale.go    scales a Deployment up from zero
-//	raise.go    adds replicas while requests wait for the pods of a function that scales on requests
+//	raise.go    adds replicas to such a function while requests wait for its pods
 //	metrics.go  metrics
 package wake
 
@@ -72,7 +72,8 @@ func (e *BrokenError) Error() string { return "the function cannot serve: " + e.
 // is ready if Kubernetes or the admin port of the pod reports it. The admin port may report it up to
 // a second earlier. Dial returns a [BrokenError] or [ErrStopped] as soon as no pod can become ready.
 //
-// If the function scales on requests, the requests are spread over its pods, see [gate].
+// If the function scales by its requests in flight, the requests are spread over its pods, see
+// [gate].
 func (w *Waker) Dial(ctx context.Context, b backend.Backend) (net.Conn, error) {
 	failed := ""
 	for {
@@ -147,8 +148,9 @@ func (w *Waker) join(b backend.Backend) *attempt {
 }
 
 // connect returns a connection to a pod. After an error, it returns the address that could not be
-// reached, if there was one. ready is the address of a ready pod, and failed that of a pod that could
-// not be reached, if any. If the function scales on requests, its gate chooses the pod.
+// reached, if there was one. ready is the address of a ready pod, and failed that of a pod that
+// could not be reached, if any. If the function scales by its requests in flight, its gate chooses
+// the pod.
 func (w *Waker) connect(ctx context.Context, b backend.Backend, ready, failed string) (net.Conn, string, error) {
 	if b.Scaling != nil {
 		return w.connectGated(ctx, b, ready, failed)

@@ -406,7 +406,7 @@ func TestPolicyLimitsReplicas(t *testing.T) {
 	}
 }
 
-// scaleOnRequests makes the function scale on requests.
+// scaleOnRequests makes the function scale by its requests in flight.
 func (f *function) scaleOnRequests(s backend.Scaling) {
 	f.t.Helper()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "greeting"}}
