@@ -44,8 +44,8 @@ type Builder struct {
 	// may use the same amount in addition, but at most 256 MiB.
 	Memory int64
 
-	// Dependencies caches modules that builds fetch and packages that they compile, except those of
-	// the author, for later builds in the same Namespace. If it is nil, nothing is cached.
+	// Dependencies caches modules that builds fetch and packages that they compile, for later builds
+	// in the same Namespace. If it is nil, nothing is cached.
 	Dependencies *depcache.Store
 	Namespace    string
 
@@ -68,8 +68,8 @@ type Builder struct {
 type Result struct {
 	compile.Result
 
-	// CacheError is the error that prevented caching the dependencies of this build in
-	// Dependencies. It only makes the next build slower. It is nil on success.
+	// CacheError is the error that prevented caching the dependencies of this build, or how they were
+	// used, in Dependencies. It only makes the next build slower. It is nil on success.
 	CacheError error
 }
 

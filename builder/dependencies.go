@@ -75,8 +75,9 @@ func (b *Builder) saveDependencies(p *prepared) error {
 func (b *Builder) dependencyKey(ctx context.Context, prepared *prepared) (string, error) {
 	p := prepared.program
 	inputs := append([]string{b.Fingerprint()}, b.Toolchain.Network...)
-	for _, name := range requirements {
-		data, err := os.ReadFile(filepath.Join(p.Dir, name))
+	// The program's go.mod does not contain everything from the author's, such as the language version.
+	for _, name := range append([]string{path.Join(program.HandlerDir, "go.mod")}, requirements...) {
+		data, err := os.ReadFile(filepath.Join(p.Dir, filepath.FromSlash(name)))
 		if err != nil {
 			return "", fmt.Errorf("reading the requirements of the program: %w", err)
 		}
@@ -113,7 +114,7 @@ func (b *Builder) foreignImports(ctx context.Context, p *program.Program) ([]str
 			}
 			compiled[imported.File] = isCompiled
 		}
-		if _, err := os.Stat(filepath.Join(b.Toolchain.Root, "src", imported.Path)); err != nil && isCompiled {
+		if info, err := os.Stat(filepath.Join(b.Toolchain.Root, "src", imported.Path)); isCompiled && (err != nil || !info.IsDir()) {
 			imports[dir+" "+imported.Path] = true
 		}
 	}

@@ -2,8 +2,10 @@ package builder_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -134,99 +136,95 @@ func TestDependenciesAreKept(t *testing.T) {
 	checkClean(t)
 }
 
-// TestDirectBuildWithDependencies checks that builds with the dependencies of an earlier one do not
-// need the go command, and that their binaries are those of builds without a store. A build that
-// reaches fewer modules does not use these dependencies: its binary lists fewer.
-func TestDirectBuildWithDependencies(t *testing.T) {
+// TestLaterBuilds checks that a build with the dependencies of an earlier one has the result of a build
+// without a store: the same binary, or an error. If direct is set, it must not need the go command.
+func TestLaterBuilds(t *testing.T) {
 	image := newImageBuild(t)
-	stored := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours"}
-	all := txtar.Parse([]byte(requiring(t, "")))
-	all.Files = slices.DeleteFunc(all.Files, func(f txtar.File) bool { return f.Name == "handler.go" })
-	all.Files = append(all.Files,
-		txtar.File{Name: "router/router.go", Data: []byte("package router\n\nimport (\n\t\"github.com/go-chi/chi/v5\"\n\n\t\"example.com/dependencies/router/internal/text\"\n)\n\nvar New = chi.NewRouter\n\nvar Text = text.Text\n")},
-		txtar.File{Name: "router/internal/text/text.go", Data: []byte("package text\n\nimport \"strings\"\n\nvar Text = strings.ToUpper(\"a\")\n")},
-	)
-	for i := range all.Files { // the rules of this version apply to the author's files
-		all.Files[i].Data = bytes.Replace(all.Files[i].Data, []byte("\ngo 1.26.0\n"), []byte("\ngo 1.25.0\n"), 1)
-	}
-	build := func(b builder.Builder, imports, body string) (binary []byte, commands string, err error) {
-		var trace bytes.Buffer
-		b.Trace = &trace
-		handler := "package handlers\n\nimport (\n\t\"net/http\"\n" + imports + ")\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {\n" + body + "}\n"
-		source := txtar.Archive{Files: append([]txtar.File{{Name: "handler.go", Data: []byte(handler)}}, all.Files...)}
-		output := filepath.Join(t.TempDir(), "server")
-		if _, err := b.Build(t.Context(), txtar.Format(&source), output); err != nil {
-			return nil, trace.String(), err
-		}
-		binary, err = os.ReadFile(output)
-		return binary, trace.String(), err
-	}
-	const router = "\t\"example.com/dependencies/router\"\n"
-	const useRouter = "\trouter.New().ServeHTTP(w, r)\n"
-	if _, _, err := build(stored, router, useRouter); err != nil {
+	sums, err := os.ReadFile(filepath.Join("..", "test", "e2e", "testdata", "dependencies", "go.sum"))
+	if err != nil {
 		t.Fatal(err)
 	}
+	module := func(lines string) string { return "-- go.mod --\nmodule example.com/m\n" + lines }
+	withChi := func(path string) string {
+		return "-- go.mod --\nmodule " + path + "\n\ngo 1.25.0\n\nrequire github.com/go-chi/chi/v5 v5.5.0\n-- go.sum --\n" + string(sums)
+	}
+	handler := func(imports, body string) string {
+		return "-- h/h.go --\npackage h\n\nimport (\n\t\"net/http\"\n" + imports + ")\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {\n" + body + "}\n"
+	}
+	const (
+		text   = "-- internal/text/text.go --\npackage text\n\nimport \"strings\"\n\nvar Text = strings.ToUpper(\"a\")\n"
+		router = "-- router/router.go --\npackage router\n\nimport (\n\t\"github.com/go-chi/chi/v5\"\n\n\t\"example.com/m/internal/text\"\n)\n\nvar New = chi.NewRouter\n\nvar Text = text.Text\n" + text
+		use    = "\t\"example.com/m/router\"\n"
+		serve  = "\trouter.New().ServeHTTP(w, r)\n"
+		loop   = "\tvar all []func() int\n\tfor i := 0; i < 3; i++ {\n\t\tall = append(all, func() int { return i })\n\t}\n\tw.WriteHeader(all[0]())\n"
+		chi    = "\t\"github.com/go-chi/chi/v5\"\n"
+		useChi = "\tchi.NewRouter().ServeHTTP(w, r)\n"
+		tagged = "-- h/a.go --\n//go:build goexperiment.jsonv2\n\npackage h\n\nconst experiment = 1\n-- h/b.go --\n//go:build !goexperiment.jsonv2\n\npackage h\n\nconst experiment = 2\n"
+	)
+	many := ""
+	for i := range 9 {
+		many += fmt.Sprintf("-- p%d/p.go --\npackage p\n", i)
+	}
+	manyImports := regexp.MustCompile(`-- (p\d).*\n.*\n`).ReplaceAllString(many, "\t_ \"example.com/m/$1\"\n")
 	for name, c := range map[string]struct {
-		imports, body string
+		first, second string
 		direct        bool
 	}{
-		"Handler":         {router, useRouter + "\tw.WriteHeader(http.StatusTeapot)\n", true},
-		"StandardLibrary": {router + "\t\"text/template\"\n", useRouter + "\ttemplate.HTMLEscape(w, nil)\n", true},
-		"FewerModules":    {"", "", false},
+		"Handler":         {withChi("example.com/m") + handler(use, serve) + router, withChi("example.com/m") + handler(use, serve+"\tw.WriteHeader(418)\n") + router, true},
+		"StandardLibrary": {withChi("example.com/m") + handler(use, serve) + router, withChi("example.com/m") + handler(use+"\t\"text/template\"\n", serve+"\ttemplate.HTMLEscape(w, nil)\n") + router, true},
+		"FewerModules":    {withChi("example.com/m") + handler(use, serve) + router, withChi("example.com/m") + handler("", "") + router, false},
+		"Errors":          {module("go 1.26\n") + handler("", ""), module("go 1.26\n") + handler("", "\tvar x int = nil\n\tvar y string = 1\n"), false},
+		"NoModules":       {module("go 1.26\n") + handler("\t\"example.com/m/internal/text\"\n", "\tw.Write([]byte(text.Text))\n") + text, module("go 1.26\n") + handler("\t\"example.com/m/internal/text\"\n", "\t_ = text.Text\n") + text, true},
+		"OtherGo":         {module("go 1.21\n") + handler("", loop), module("go 1.25\n") + handler("", loop), false},
+		"OlderGo":         {module("go 1.21\n") + handler("", ""), module("go 1.21\n") + handler("", "\tfor range 3 {\n\t}\n"), false},
+		"NoGo":            {module("") + handler("", loop), module("") + handler("", loop+"\tw.WriteHeader(418)\n"), true},
+		"ToolTags":        {module("go 1.26\n") + handler("", "\tw.WriteHeader(experiment)\n") + tagged, module("go 1.26\n") + handler("", "\tw.WriteHeader(experiment+1)\n") + tagged, false},
+		"Case": {"-- go.mod --\nmodule Text\n\ngo 1.26\n" + handler("\t_ \"Text/Tabwriter\"\n", "") + "-- Tabwriter/t.go --\npackage t\n",
+			"-- go.mod --\nmodule Text\n\ngo 1.26\n" + handler("\t_ \"Text/Tabwriter\"\n\t_ \"text/tabwriter\"\n", "") + "-- Tabwriter/t.go --\npackage t\n", false},
+		"NestedModule": {withChi("github.com/go-chi") + handler(chi, useChi) + "-- chi/v5/readme.txt --\n", withChi("github.com/go-chi") + handler(chi, useChi+useChi) + "-- chi/v5/readme.txt --\n", true},
+		"Ambiguous":    {withChi("github.com/go-chi") + handler(chi, useChi), withChi("github.com/go-chi") + handler(chi, useChi) + "-- chi/v5/chi.go --\npackage chi\n\nimport \"net/http\"\n\nvar NewRouter = http.NewServeMux\n", false},
+		"Bridge":       {module("go 1.26\n") + strings.ReplaceAll(handler("", ""), "h/h.go", "internal/h/h.go"), module("go 1.26\n") + strings.ReplaceAll(handler("", "\tw.WriteHeader(418)\n"), "h/h.go", "internal/h/h.go"), true},
+		"ManyPackages": {module("go 1.26\n") + handler(manyImports, "") + many, module("go 1.26\n") + handler(manyImports, "\tw.WriteHeader(418)\n") + many, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			binary, commands, err := build(stored, c.imports, c.body)
-			if err != nil {
+			stored := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours"}
+			if _, _, err := buildTraced(t, stored, c.first); err != nil {
 				t.Fatal(err)
 			}
-			if direct := !strings.Contains(commands, "$WORK"); direct != c.direct {
-				t.Errorf("built directly: %t, want %t\n%s", direct, c.direct, commands)
+			binary, commands, err := buildTraced(t, stored, c.second)
+			if direct := !strings.Contains(commands, "WORK="); direct != c.direct {
+				t.Errorf("built without the go command: %t, want %t\n%s", direct, c.direct, commands)
 			}
 			fresh := stored
 			fresh.Dependencies = nil
-			if want, _, err := build(fresh, c.imports, c.body); err != nil || !bytes.Equal(binary, want) {
-				t.Errorf("the binary differs from that of a build without kept dependencies: %v", err)
+			want, _, wantErr := buildTraced(t, fresh, c.second)
+			if (err == nil) != (wantErr == nil) {
+				t.Errorf("the error is %v, without a store %v", err, wantErr)
 			}
+			if !bytes.Equal(binary, want) {
+				t.Error("the binary differs from that without a store")
+			}
+			checkClean(t)
 		})
 	}
-	const wrong = "\tvar x int = nil\n\t_ = new(1)\n"
-	_, _, err := build(stored, router, useRouter+wrong)
-	if err == nil || !strings.Contains(err.Error(), "handler.go:10:14: cannot use nil as int value") || !strings.Contains(err.Error(), "handler.go:11:6: new(1) requires go1.26 or later") {
-		t.Errorf("with two errors: %v", err)
-	}
-	if _, _, err = build(stored, router, useRouter+"\t_ = new(1)\n"); err == nil {
-		t.Error("built with the language of another module")
-	}
-	checkClean(t)
 }
 
-// TestDirectBuildOfModule checks that the second build of a module that requires no other modules does
-// not need the go command.
-func TestDirectBuildOfModule(t *testing.T) {
-	image := newImageBuild(t)
-	const source = "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n-- a.go --\npackage m\n\nimport (\n\t\"net/http\"\n\n\t\"example.com/m/internal/b\"\n)\n\nfunc Handler(w http.ResponseWriter, r *http.Request) { w.Write(b.Text) }\n" +
-		"-- internal/b/b.go --\npackage b\n\nvar Text = []byte(\"text\")\n"
+// buildTraced returns the binary, the executed commands and the error of a build. It must have warnings
+// of go vet, if only none.
+func buildTraced(t *testing.T, b builder.Builder, source string) (binary []byte, commands string, err error) {
+	t.Helper()
 	var trace bytes.Buffer
-	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours", Trace: &trace}
-	var binaries [2][]byte
-	for i := range binaries {
-		trace.Reset()
-		output := filepath.Join(t.TempDir(), "server")
-		result, err := b.Build(t.Context(), []byte(source), output)
-		if err != nil || result.CacheError != nil {
-			t.Fatal(err, result)
-		}
-		if binaries[i], err = os.ReadFile(output); err != nil {
-			t.Fatal(err)
-		}
-		if direct := !strings.Contains(trace.String(), "$WORK"); direct != (i == 1) {
-			t.Errorf("build %d without the go command: %t\n%s", i, direct, trace.String())
-		}
+	b.Trace = &trace
+	output := filepath.Join(t.TempDir(), "server")
+	result, err := b.Build(t.Context(), []byte(source), output)
+	if err != nil {
+		return nil, trace.String(), err
 	}
-	if !bytes.Equal(binaries[0], binaries[1]) {
-		t.Error("the direct build makes another binary")
+	if result.VetError != nil {
+		t.Error(result.VetError)
 	}
-	checkClean(t)
+	binary, err = os.ReadFile(output)
+	return binary, trace.String(), err
 }
 
 // TestDependenciesOfMorePackages checks that a build that reaches more of the author's packages

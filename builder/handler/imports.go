@@ -61,6 +61,8 @@ func (c *checker) checkImport(path string) string {
 		return cannot("the version belongs in go.mod, not in the import path; write it without " + path[strings.IndexByte(path, '@'):])
 	case first == "." || first == "..":
 		return cannot("relative imports are not allowed; write the full import path")
+	case pathpkg.Clean(path) != path:
+		return cannot("the path is not clean; write " + pathpkg.Clean(path))
 	case slices.Contains(ours, path):
 		return ""
 	case isOurs(path):

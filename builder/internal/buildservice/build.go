@@ -149,7 +149,7 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 	case report.Reason == builder.Built:
 		report.AddWarnings(built)
 		if built.CacheError != nil {
-			s.config.Log.Warn("cannot keep dependencies for the next build", "key", short(key), "error", built.CacheError)
+			s.config.Log.Warn("the next build with the same dependencies will be slow", "key", short(key), "error", built.CacheError)
 		}
 		if err := s.storeResult(key, o, report, binary); err != nil {
 			return failed(err)

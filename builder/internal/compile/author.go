@@ -3,7 +3,7 @@ package compile
 import (
 	"fmt"
 	"go/build"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,20 +12,32 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// authorPackages returns those of the author's packages that main contains. A package follows the
-// packages that it imports. Dir is absolute.
-func authorPackages(t *toolchain.Toolchain, p *program.Program) ([]*build.Package, error) {
-	main, err := t.BuildContext().ImportDir(p.Dir, 0)
-	if err != nil {
-		return nil, err
+// authorDirs returns the absolute directories with Go files of the author's module, by import path.
+// They include the package that main imports, which may be generated.
+func authorDirs(p *program.Program) map[string]string {
+	dirs := map[string]string{}
+	add := func(dir string) {
+		dirs[path.Join(p.Path, dir)] = filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(dir))
 	}
+	for _, f := range p.Source.Files {
+		if path.Ext(f.Name) == ".go" {
+			add(path.Dir(f.Name))
+		}
+	}
+	add(strings.TrimPrefix(p.Imported(), p.Path))
+	return dirs
+}
+
+// authorPackages returns those packages of dirs, a result of authorDirs, that are among roots or that
+// these reach. A package follows the packages that it imports. Dir is absolute.
+func authorPackages(t *toolchain.Toolchain, dirs map[string]string, roots []string) ([]*build.Package, error) {
 	var found []*build.Package
 	added := map[string]bool{} // false while the imports of the package are added
 	var add func(importPath string) error
 	add = func(importPath string) error {
 		done, known := added[importPath]
-		dir, ok := authorDir(p, importPath)
-		if !ok || done {
+		dir, own := dirs[importPath]
+		if !own || done {
 			return nil
 		}
 		if known {
@@ -46,28 +58,16 @@ func authorPackages(t *toolchain.Toolchain, p *program.Program) ([]*build.Packag
 		found = append(found, pkg)
 		return nil
 	}
-	for _, imported := range main.Imports {
-		if err := add(imported); err != nil {
+	for _, root := range roots {
+		if err := add(root); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// authorDir returns the directory of one of the author's packages. It reports false for all other
-// packages.
-func authorDir(p *program.Program, importPath string) (string, bool) {
-	rest, ok := strings.CutPrefix(importPath+"/", p.Path+"/")
-	if !ok {
-		return "", false
-	}
-	dir := filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(rest))
-	info, err := os.Stat(dir)
-	return dir, err == nil && info.IsDir()
-}
-
-// mayImport reports whether the go command lets a package import another one of the same module,
-// regarding internal directories.
+// mayImport reports whether the go command lets a package import another one, regarding directories
+// with the name internal.
 func mayImport(importer, imported string) bool {
 	elements := strings.Split(imported, "/")
 	for i, element := range slices.Backward(elements) {

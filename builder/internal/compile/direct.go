@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/build"
+	"go/version"
 	"maps"
 	"os"
 	"path"
@@ -27,6 +28,7 @@ type direct struct {
 	*toolchain.Toolchain
 	plan     *programPlan
 	packages map[string]string // absolute paths of compiled packages, by import path
+	dirs     map[string]string // the result of authorDirs
 	author   []*build.Package  // the author's packages, each after those that it imports
 	work     workspace
 }
@@ -42,8 +44,8 @@ func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
 	if err != nil {
 		return nil
 	}
-	d := &direct{Options: b, Toolchain: t, packages: map[string]string{}, work: work}
-	if d.author, err = authorPackages(t, b.Program); err != nil {
+	d := &direct{Options: b, Toolchain: t, packages: map[string]string{}, dirs: authorDirs(b.Program), work: work}
+	if d.author, err = authorPackages(t, d.dirs, []string{b.Program.Imported()}); err != nil || len(d.author) > maxDirect {
 		return nil
 	}
 	if b.Program.Source.GoMod == nil {
@@ -57,17 +59,36 @@ func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
 	for path, name := range d.plan.Kept {
 		d.packages[path] = filepath.Join(toolchain.PackageCache(t.Dependencies), name)
 	}
-	if !d.suffices() {
+	if d.conflicts() || !d.suffices() {
 		return nil
 	}
 	return d
 }
 
-// suffices reports whether the author's packages have only Go files, and import only packages that
-// are known and that the go command lets them import.
+// maxDirect is the maximum number of the author's packages. With more, the go command is faster: it
+// compiles only the changed ones, and several at the same time.
+const maxDirect = 8
+
+// conflicts reports whether the path of one of the author's packages is that of another package, or
+// differs from it only in case. The go command rejects that if both are imported.
+func (d *direct) conflicts() bool {
+	folded := map[string]bool{}
+	for path := range d.packages {
+		folded[strings.ToLower(path)] = true
+	}
+	for path := range d.dirs {
+		if folded[strings.ToLower(path)] {
+			return true
+		}
+	}
+	return false
+}
+
+// suffices reports whether the author's packages have only Go files, which do not depend on settings
+// of the toolchain, and import only packages that are known and that the go command lets them import.
 func (d *direct) suffices() bool {
 	for _, pkg := range d.author {
-		if len(pkg.EmbedPatterns)+len(pkg.SFiles)+len(pkg.SysoFiles) > 0 || pkg.IsCommand() {
+		if len(pkg.EmbedPatterns)+len(pkg.SFiles)+len(pkg.SysoFiles) > 0 || pkg.IsCommand() || toolTag(pkg) != "" {
 			return false
 		}
 		for _, imported := range pkg.Imports {
@@ -82,7 +103,7 @@ func (d *direct) suffices() bool {
 // knows reports whether the author's packages may import path and the compiled package is known. A
 // source without go.mod may import only the standard library and the runtime.
 func (d *direct) knows(path string) bool {
-	if _, own := authorDir(d.Program, path); own || path == "unsafe" {
+	if d.dirs[path] != "" || path == "unsafe" {
 		return true
 	}
 	first, _, _ := strings.Cut(path, "/")
@@ -129,17 +150,20 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 // commands returns the command lines of the compiler, for the author's packages and for main, and of
 // the linker.
 func (d *direct) commands() ([][]string, error) {
+	language := d.plan.Language
+	if d.Program.Source.GoMod != nil {
+		language = version.Lang(goVersion(d.Program.Source))
+	}
 	var commands [][]string
 	for i, pkg := range d.author {
 		trimmed := d.plan.AuthorDir + strings.TrimPrefix(pkg.ImportPath, d.Program.Path)
-		command, err := d.compile(pkg, "author"+strconv.Itoa(i), trimmed, d.plan.AuthorLanguage)
+		command, err := d.compile(pkg, "author"+strconv.Itoa(i), trimmed, language)
 		if err != nil {
 			return nil, err
 		}
 		commands = append(commands, command)
 	}
-	imported := d.author[len(d.author)-1].ImportPath // the others do not import it
-	main := &build.Package{ImportPath: "main", Dir: d.Program.Dir, GoFiles: []string{"main.go"}, Imports: []string{imported, program.RuntimeModule}}
+	main := &build.Package{ImportPath: "main", Dir: d.Program.Dir, GoFiles: []string{"main.go"}, Imports: []string{d.Program.Imported(), program.RuntimeModule}}
 	command, err := d.compile(main, "main", program.Module, d.plan.Language)
 	if err != nil {
 		return nil, err

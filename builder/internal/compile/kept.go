@@ -28,9 +28,6 @@ import (
 type programPlan struct {
 	Plan
 
-	// AuthorLanguage is the language version of the author's module.
-	AuthorLanguage string `json:"authorLanguage"`
-
 	// AuthorDir replaces the directory of the author's module in the binary.
 	AuthorDir string `json:"authorDir"`
 
@@ -41,7 +38,7 @@ type programPlan struct {
 
 // planOfImage returns the plan of a program whose source has no go.mod.
 func planOfImage(image *Plan, author []*build.Package) *programPlan {
-	plan := &programPlan{Plan: *image, AuthorLanguage: image.Language, AuthorDir: path.Join(program.Module, program.HandlerDir)}
+	plan := &programPlan{Plan: *image, AuthorDir: path.Join(program.Module, program.HandlerDir)}
 	if slices.ContainsFunc(author, func(p *build.Package) bool { return slices.Contains(p.Imports, program.RuntimeModule+"/otlp") }) {
 		plan.Modules = image.TracingModules
 	}
@@ -67,6 +64,9 @@ func readKeptPlan(t *toolchain.Toolchain, image *Plan) (*programPlan, error) {
 	if err := json.Unmarshal(data, plan); err != nil {
 		return nil, fmt.Errorf("reading the plan of the dependencies: %w", err)
 	}
+	if plan.Packages == nil {
+		plan.Packages = map[string]string{}
+	}
 	for path, name := range image.Packages {
 		if image.isStandard(path) {
 			plan.Packages[path] = name
@@ -76,8 +76,17 @@ func readKeptPlan(t *toolchain.Toolchain, image *Plan) (*programPlan, error) {
 }
 
 // keepPlan writes the plan for later builds with the dependencies that b.KeepPackages has kept. The
-// go command has built the program in work.
+// go command has built the program in work. On error there is no plan.
 func keepPlan(t *toolchain.Toolchain, b Options, work workspace) error {
+	// The go command that fetched modules may have created files in dir.
+	dir, err := os.OpenRoot(toolchain.KeptDependencies(b.Program))
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // it is only a directory
+	if err := dir.Remove(keptPlanName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	plan, err := planOfBuild(t, b.Program, work)
 	if err != nil {
 		return fmt.Errorf("planning the next build: %w", err)
@@ -86,21 +95,11 @@ func keepPlan(t *toolchain.Toolchain, b Options, work workspace) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(toolchain.KeptDependencies(b.Program), keptPlanName)
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	// The go command that fetches modules can write to this directory, so the file must be new and
-	// not a link.
-	file, err := os.OpenFile(filepath.Clean(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	return errors.Join(err, file.Close())
+	return dir.WriteFile(keptPlanName, data, 0o600)
 }
 
-// planOfBuild returns the plan of a program that the go command has built in work.
+// planOfBuild returns the plan of a program that the go command has built in work. It fails if later
+// builds of the program need the go command.
 func planOfBuild(t *toolchain.Toolchain, p *program.Program, work workspace) (*programPlan, error) {
 	link, err := readLinkConfig(work.build)
 	if err != nil {
@@ -110,14 +109,22 @@ func planOfBuild(t *toolchain.Toolchain, p *program.Program, work workspace) (*p
 	if err != nil {
 		return nil, err
 	}
-	authors, err := authorPackages(t, p)
+	mod, err := p.Mod()
 	if err != nil {
 		return nil, err
 	}
-	for _, pkg := range authors {
+	dirs := authorDirs(p)
+	author, err := authorPackages(t, dirs, []string{p.Imported()})
+	if err != nil {
+		return nil, err
+	}
+	for _, pkg := range author {
+		if tag := toolTag(pkg); tag != "" {
+			return nil, fmt.Errorf("%s has a file with the build constraint %s", pkg.ImportPath, tag)
+		}
 		delete(link.packages, pkg.ImportPath)
 	}
-	delete(link.packages, "main")
+	delete(link.packages, program.Module)
 	plan := &programPlan{Plan: Plan{Modules: link.modules, Packages: map[string]string{}}, Kept: map[string]string{}}
 	for _, setting := range info.Settings {
 		if setting.Key == "DefaultGODEBUG" {
@@ -129,25 +136,29 @@ func planOfBuild(t *toolchain.Toolchain, p *program.Program, work workspace) (*p
 			plan.AuthorDir = module.Path + "@" + module.Version
 		}
 	}
-	if plan.AuthorDir == "" {
-		return nil, fmt.Errorf("the module %s is not part of the program", p.Path)
+	if plan.AuthorDir == "" || mod.Go == nil {
+		return nil, fmt.Errorf("the versions of the program and of the module %s are unknown", p.Path)
 	}
-	mod, err := p.Mod()
-	if err != nil {
-		return nil, err
-	}
-	plan.Language, plan.AuthorLanguage = version.Lang("go"+mod.Go.Version), version.Lang(goVersion(p.Source))
+	plan.Language = version.Lang("go" + mod.Go.Version)
 	plan.addPackages(t, link)
-	left := int64(sandbox.MaxDisk) // a list that repeats large files must not keep this process busy
+	return plan, plan.addKept(p, dirs, work, link)
+}
+
+// addKept adds the linked packages that are not in the cache of the image.
+func (p *programPlan) addKept(of *program.Program, dirs map[string]string, work workspace, link *linkConfig) (err error) {
+	left := int64(sandbox.MaxDisk) // a list that repeats files must not keep this process busy
 	for path, file := range link.packages {
-		if plan.Packages[path] != "" {
+		if p.Packages[path] != "" {
 			continue
 		}
-		if plan.Kept[path], err = keptFile(p, work, file, &left); err != nil {
-			return nil, fmt.Errorf("finding the package %s: %w", path, err)
+		if dirs[path] != "" {
+			return fmt.Errorf("another module imports the package %s of the author", path)
+		}
+		if p.Kept[path], err = keptFile(of, work, file, &left); err != nil {
+			return fmt.Errorf("finding the package %s: %w", path, err)
 		}
 	}
-	return plan, nil
+	return nil
 }
 
 // parseModules parses the linker's modinfo, a quoted string. The text has a prefix and a suffix of
@@ -161,7 +172,8 @@ func parseModules(quoted string) (*debug.BuildInfo, error) {
 }
 
 // keptFile returns the name, in the cache of kept packages, of a package that the go command has
-// compiled. The cache names files by their hash. left is the number of bytes that may still be read.
+// compiled. The cache names files by their hash. left is the number of bytes that may still be read; a
+// file counts as minKeptSize at least.
 func keptFile(p *program.Program, work workspace, compiled string, left *int64) (string, error) {
 	name, err := filepath.Rel(work.build, compiled)
 	if err != nil {
@@ -177,13 +189,28 @@ func keptFile(p *program.Program, work workspace, compiled string, left *int64) 
 	if err != nil {
 		return "", err
 	}
-	if *left -= n; *left < 0 {
+	if *left -= max(n, minKeptSize); *left < 0 {
 		return "", fmt.Errorf("all packages have more than %d bytes", int64(sandbox.MaxDisk))
 	}
 	digits := hex.EncodeToString(h.Sum(nil))
 	kept := filepath.Join(digits[:2], digits+"-d")
 	_, err = os.Lstat(filepath.Join(toolchain.PackageCache(toolchain.KeptDependencies(p)), kept))
 	return kept, err
+}
+
+// minKeptSize limits the number of packages to 14,336. Compiled packages have about this size.
+const minKeptSize = 64 << 10
+
+// toolTag returns a tag of the files of a package that depends on the settings of the toolchain, such
+// as goexperiment.jsonv2 or amd64.v3, or "". BuildContext may treat it differently than the go
+// command, and package handler ignores it.
+func toolTag(p *build.Package) string {
+	for _, tag := range p.AllTags {
+		if strings.Contains(tag, ".") && !strings.HasPrefix(tag, "go1.") {
+			return tag
+		}
+	}
+	return ""
 }
 
 // isStandard reports whether a package is in the standard library, if the image contains it.

@@ -3,8 +3,10 @@ package compile
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"goless.io/builder/handler"
@@ -46,7 +48,7 @@ type vetConfig struct {
 // vetConfigs returns the configurations of those of the author's packages that are part of the
 // binary. A package follows the packages that it imports. The commands write their output to dir.
 func vetConfigs(t *toolchain.Toolchain, p *program.Program, dir string, exports map[string]string) ([]vetConfig, error) {
-	packages, err := authorPackages(t, p)
+	packages, err := authorPackages(t, authorDirs(p), slices.Sorted(maps.Keys(exports)))
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +77,14 @@ func vetConfigs(t *toolchain.Toolchain, p *program.Program, dir string, exports 
 	return configs, nil
 }
 
-// goVersion returns the language version in the author's go.mod, such as "go1.26". It returns "" if
-// there is none.
+// goVersion returns the Go version of the author's go.mod, such as "go1.26". It returns "" if there is
+// no go.mod.
 func goVersion(src *handler.Source) string {
-	if src.GoMod == nil || src.GoMod.Go == nil {
+	switch {
+	case src.GoMod == nil:
 		return ""
+	case src.GoMod.Go == nil:
+		return "go1.16" // https://go.dev/ref/mod#go-mod-file-go
 	}
 	return "go" + src.GoMod.Go.Version
 }

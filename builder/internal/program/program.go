@@ -136,11 +136,16 @@ func (p *Program) main() []byte {
 	for _, name := range p.Source.Hooks {
 		fmt.Fprintf(&hooks, ", %s: user.%[1]s", name)
 	}
-	imported := p.Package()
+	return fmt.Appendf(nil, mainFormat, p.Imported(), &hooks)
+}
+
+// Imported returns the import path of the package that main imports: that of the handler, or a
+// generated one that imports it.
+func (p *Program) Imported() string {
 	if dir, ok := p.bridgeDir(); ok {
-		imported = path.Join(p.Path, dir)
+		return path.Join(p.Path, dir)
 	}
-	return fmt.Appendf(nil, mainFormat, imported, &hooks)
+	return p.Package()
 }
 
 // Package returns the import path of the handler's package.
