@@ -39,9 +39,9 @@ type Builder struct {
 	// and SlowTimeout with any other toolchain.
 	Timeout time.Duration
 
-	// Memory limits the memory that all processes of a build use together, in bytes. 0 means only
-	// the limit of the container applies, which is right if the container does nothing else. Go vet
-	// may use the same amount in addition, but at most 256 MiB.
+	// Memory limits the memory that all processes of a build use together, in bytes. 0: no limit
+	// except that of the container, which is right if the container does nothing else. Go vet may
+	// use the same amount in addition, but at most 256 MiB.
 	Memory int64
 
 	// Dependencies caches modules that builds fetch and packages that they compile, for later builds

@@ -18,8 +18,8 @@
 //	           not been read for 5 seconds
 //	/metrics   Prometheus metrics of the runtime and of the default registry
 //	/activity  JSON with the requests in flight, the time since the last one ended, and totals,
-//	           from which Goless decides when the function sleeps, how many replicas it has, and whether
-//	           a rollout continues
+//	           which Goless uses to scale the function to zero (sleep), to set the number of
+//	           replicas, and to verify rollouts
 //
 // The package needs neither Kubernetes nor a container.
 package runtime

@@ -35,9 +35,9 @@ func (c SpanContext) TraceParent() string {
 // not belong to a request.
 //
 // If the function exports spans (see goless.io/runtime/otlp) and the request is sampled, it is
-// the function's own span, a child of the caller's. Otherwise the function records no span, and
-// an unrecorded span must not become the parent of a recorded one; so it is the caller's span,
-// or a generated one if the caller sent none.
+// the function's own span, a child of the caller's. Otherwise it is the caller's span, or a
+// generated one if the caller sent none: the function exports no span for the request, and the
+// children of a span that is not exported would have no parent.
 func Span(ctx context.Context) SpanContext {
 	x := exchange.FromContext(ctx)
 	if x == nil {

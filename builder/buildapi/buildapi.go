@@ -110,9 +110,9 @@ func NamesFile(value string) bool {
 	})
 }
 
-// Event is one line of the response to an Order. The first event contains only the Key, and the next
-// one says whether the build is Waiting or has Begun. The last one contains the Report or is
-// Dropped. For a source that was built before, the event with the Report follows the first one.
+// Event is one line of the response to an Order. The first event contains only the Key, and Tests
+// if the order set it. Waiting and Begun events may follow. The last event contains the Report or
+// is Dropped.
 type Event struct {
 	// Key identifies the binary. It depends on the source, the namespace, and everything else that
 	// determines the content of the binary.

@@ -29,7 +29,8 @@ var ErrBusy = errors.New("the build service is busy")
 // because it is an earlier release. A retry fails until the service is upgraded.
 var ErrNoTests = errors.New("the build service cannot compile tests; upgrade it to the release of the operator")
 
-// StatusError is a response with a status other than 200.
+// StatusError reports that the service rejected an order: with a status other than 200, or by
+// dropping it from the queue, which has the Code 429.
 type StatusError struct {
 	// Code is the HTTP status code.
 	Code int
@@ -51,8 +52,8 @@ func (e *StatusError) Is(target error) bool {
 	return target == ErrBusy && (e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable)
 }
 
-// Unknown reports whether an error is the response to an order without a source, for a key of which
-// the service has no result.
+// Unknown reports whether the service has no result for the key of an order without a source.
+// Releases before 0.2 respond with 400, so Unknown is true for 400 too.
 func Unknown(err error) bool {
 	refused, ok := errors.AsType[*StatusError](err)
 	return ok && (refused.Code == http.StatusNotFound || refused.Code == http.StatusBadRequest)
@@ -98,10 +99,11 @@ func (c *Client) At(url string) *Client {
 // called for each event, including that one, but not for a Dropped event: for that, Build returns
 // ErrBusy.
 //
-// A failed build is not an error. A *StatusError is a response of the service. The error is
-// ErrNoTests if the order requests tests and the service does not support them. All other errors
-// mean that the service did not respond, or that it stopped during the build. The client may retry.
-// When ctx ends, the service cancels the build unless another client waits for it.
+// A failed build is not an error. The error is a *StatusError if the service rejects or drops the
+// order, and ErrNoTests if the order requests tests and the service does not support them. All
+// other errors mean that the service did not respond, or that it stopped during the build. The
+// client may retry. When ctx ends, the service cancels the build unless another client waits for
+// it.
 func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -117,10 +119,10 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.http.Do(request)
 	if err != nil {
-		return Event{}, fmt.Errorf("asking the build service: %w", err)
+		return Event{}, fmt.Errorf("sending the order: %w", err)
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
-	quiet := time.AfterFunc(c.MaxSilence, func() { cancel(fmt.Errorf("it has said nothing for %s", c.MaxSilence)) })
+	quiet := time.AfterFunc(c.MaxSilence, func() { cancel(fmt.Errorf("no data received for %s", c.MaxSilence)) })
 	defer quiet.Stop()
 	if response.StatusCode != http.StatusOK {
 		return Event{}, statusError(response)
@@ -145,7 +147,7 @@ func follow(body io.Reader, tests bool, notify func(Event)) (Event, error) {
 		var event Event
 		switch err := decoder.Decode(&event); {
 		case errors.Is(err, io.EOF):
-			return Event{}, fmt.Errorf("it has ended in the middle of the build: %w", io.ErrUnexpectedEOF)
+			return Event{}, fmt.Errorf("the response ended before the build finished: %w", io.ErrUnexpectedEOF)
 		case err != nil:
 			return Event{}, err
 		case event.Dropped:

@@ -22,7 +22,7 @@ var signing = &ed25519.Options{Context: "goless.io/binary/v1"}
 var encoding = base64.RawURLEncoding
 
 // ErrSignature means that a binary is not the one that the service built for the key.
-var ErrSignature = errors.New("the signature is wrong: this is not what the build service has built")
+var ErrSignature = errors.New("invalid signature: the binary was not built by this build service for this key")
 
 // Keys contains all keys that are derived from a seed. They authorize their holder to request
 // builds, and to fetch and sign binaries.

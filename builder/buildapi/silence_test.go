@@ -26,7 +26,7 @@ func (s silentServer) RoundTrip(request *http.Request) (*http.Response, error) {
 // TestClientDoesNotWaitForEver checks that the client gives up when the service stops sending, also
 // in the response of an error.
 func TestClientDoesNotWaitForEver(t *testing.T) {
-	for status, want := range map[int]string{http.StatusOK: "it has said nothing for 20s", http.StatusTooManyRequests: "the build service answers 429"} {
+	for status, want := range map[int]string{http.StatusOK: "no data received for 20s", http.StatusTooManyRequests: "the build service answers 429"} {
 		synctest.Test(t, func(t *testing.T) {
 			keys, err := NewKeys(make([]byte, SeedSize))
 			if err != nil {

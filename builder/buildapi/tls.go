@@ -30,7 +30,7 @@ func (k *Keys) ServerTLS() (*tls.Config, error) {
 }
 
 // ErrSeed means that the server has a different seed.
-var ErrSeed = errors.New("this is not the build service, or it has another seed: restart what was started with an old Secret goless-build")
+var ErrSeed = errors.New("the server has a different seed: it is not the build service, or one side uses an old Secret goless-build; restart the operator and the build service")
 
 // ClientTLS returns the configuration of a client that accepts only servers with the same seed,
 // with any host name.

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// Filename is the name of the source of a Function in files and diagnostics.
+	// Filename is the name of the only file of a source that is not an archive.
 	Filename = "handler.go"
 
 	// Signature is the declaration that every Function must contain.
 	Signature = "func Handler(http.ResponseWriter, *http.Request)"
 
 	// GoVersion is the Go release that compiles functions in a cluster. Build constraints and
-	// go.mod are validated for it.
+	// go.mod are validated against it.
 	GoVersion = "go1.27.4"
 
 	// MaxCharacters is the maximum length of a source, in Unicode characters. A ConfigMap can hold
@@ -110,7 +110,7 @@ func CheckModule(files []File) error {
 	return newError(c.findings)
 }
 
-// Inspect describes the files of an archive as Parse does, without rejecting errors. If files are
+// Inspect returns the Source of an archive like Parse, but does not report errors. If files are
 // invalid, the result may be incomplete.
 func Inspect(files []File) *Source {
 	c := &checker{archive: true}

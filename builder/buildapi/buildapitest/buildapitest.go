@@ -1,5 +1,5 @@
-// Package buildapitest contains the common part of fakes of the build service: a server that checks
-// keys and orders. Tests supply the responses. End-to-end tests use the real service.
+// Package buildapitest provides a fake build service for tests: it checks keys and orders, and
+// tests supply the responses. End-to-end tests use the real service.
 package buildapitest
 
 import (

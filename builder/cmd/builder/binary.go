@@ -21,7 +21,7 @@ func checkBinary(path string) error {
 		return err
 	}
 	if _, err := buildinfo.ReadFile(path); err != nil {
-		return fmt.Errorf("%s exists and is not a program; set another path with --output-binary", path)
+		return fmt.Errorf("%s exists and is not a Go binary; set another path with --output-binary", path)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-const buildExample = `  # write the program hello-world
+const buildExample = `  # compile to the binary hello-world
   builder build hello-world.yaml
 
   # build and serve it
@@ -47,11 +47,11 @@ and FUNCTION_TEST_REPORT names a file for a JSON report about failed tests. The
 exit code of the binary is 0 if all tests pass, 1 if tests fail or time out, and
 126 if they cannot be run.
 
-The exit code of builder build is 0 on success, 1 for errors in a source and 2
-for other errors. With --report it is 0 on success, 10 for a compile error, 11
-for a timeout, 12 if memory ran out, 13 if the source is not a Function or its
-tests are missing or invalid, 14 if the program is too large,
-and 20 for other errors.`,
+The exit code of builder build is 0 on success; 1 for errors in a source, a
+timeout, or an exceeded memory or size limit; and 2 for other errors. With
+--report, it is 0 on success, 10 for a compile error, 11 for a timeout, 12 if
+memory ran out, 13 if the source is not a Function or its tests are missing or
+invalid, 14 if the program is too large, and 20 for other errors.`,
 		Example:           buildExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,

@@ -34,11 +34,14 @@ applied, as kubectl apply does. Other sources are converted to a Function, as
 builder pack does.
 
 The progress is printed, and errors in the source with their positions in FILE.
-The exit code is 0 if each function either serves its new version, with no other
-pods behind its Service, or is asleep or stopped as FILE specifies. It is 1 if a
-Function is rejected, does not compile, or exits after it has started. It is 2
-for other errors, and after the timeout. If the exit code is not 0, the previous
-version continues to serve.
+The exit code is 0 if each Function is ready: its new version serves and its
+Service routes to no other version, or the Function is scaled to zero or stopped
+as FILE specifies. It is 1 if a Function is rejected, does not compile, fails its
+tests, exceeds a limit of its build, or crashes after it has started. It is 2 for
+other errors, and after the timeout.
+
+If a Function does not become ready, its previous version, if any, continues to
+serve. After a timeout, the rollout continues.
 
 The command uses kubectl, with its kubeconfig and credentials.`,
 		Example:           deployExample,

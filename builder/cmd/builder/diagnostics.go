@@ -27,7 +27,7 @@ type diagnostics struct {
 }
 
 func (d *diagnostics) addFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&d.notation, "output", "o", "text", "`notation` of diagnostics: text on standard error, or json, sarif or github on standard output")
+	cmd.Flags().StringVarP(&d.notation, "output", "o", "text", "`format` of diagnostics: text (standard error), or json, sarif or github (standard output)")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(format.Names, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	cmd.PreRunE = func(*cobra.Command, []string) error { return format.Valid(d.notation) }
 }

@@ -22,8 +22,9 @@ func newDiff(s streams) *cobra.Command {
 		Long: `Print what differs between two revisions of a Function in a cluster, as unified
 diffs: each file of the source, and the fields of the spec, the labels and the
 annotations that affect the pods. REVISION is a number that builder revisions
-prints, or the name of a ControllerRevision. The default of the second is the
-latest spec, and that of the first is the newest revision that differs from it.
+prints, or the name of a ControllerRevision. Without the second REVISION, the first
+is compared with the latest spec. Without both, the newest revision that differs
+from the latest spec is compared with it.
 
 The command uses kubectl, with its kubeconfig and credentials.`,
 		Example: `  # print what the latest change has changed
@@ -71,7 +72,7 @@ func (d *revisionDiff) run(ctx context.Context, name string, ids []string) error
 // load reads the source of a revision, and reports if its spec is unknown.
 func (d *revisionDiff) load(ctx context.Context, client *kubectl.Client, name string, r *revisions.Revision) error {
 	if r.Spec == nil {
-		d.notef("%s: the spec of %s is unknown: it is from before the operator recorded specs", name, r)
+		d.notef("%s: %s does not contain a spec: an earlier release of the operator recorded it", name, r)
 	}
 	if r.Name == "" || r.Source != "" {
 		return nil

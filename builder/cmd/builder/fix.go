@@ -23,7 +23,7 @@ import (
 // fixTimeout limits the search for packages in local modules.
 const fixTimeout = time.Minute
 
-var errFixTimeout = fmt.Errorf("timed out after %s; add the imports of other modules yourself", fixTimeout)
+var errFixTimeout = fmt.Errorf("timed out after %s while searching local modules; add the missing imports manually", fixTimeout)
 
 const fixExample = `  # add a missing import, such as for fmt.Println
   builder fix hello.yaml

@@ -43,7 +43,7 @@ If the source already imports the packages, use builder tidy.`,
 			if len(args) > 1 {
 				path = args[1]
 			}
-			return g.edit(cmd.Context(), path, func(ctx context.Context, tools *toolchain.Toolchain, dir, module string) error {
+			return g.edit(cmd.Context(), cmd.Name(), path, func(ctx context.Context, tools *toolchain.Toolchain, dir, module string) error {
 				return modules.Get(ctx, tools, dir, module, args[0])
 			})
 		},

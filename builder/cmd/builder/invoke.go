@@ -188,7 +188,7 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 // checkProxied returns an error if the API server would change a request to this path and query.
 func (m message) checkProxied(rest string) error {
 	if m.header.Get("Authorization") != "" {
-		return errors.New("the API server uses the header Authorization itself")
+		return errors.New("cannot send the header Authorization through the API server")
 	}
 	path, _, _ := strings.Cut(rest, "?")
 	return kubectl.CheckPath(path)

@@ -25,8 +25,8 @@ func newLogs(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs NAME",
 		Short: "Print the logs of a Function in a cluster",
-		Long: `Print the logs of all pods of a Function in a cluster. On a terminal they are
-formatted; otherwise each line is printed unchanged, as JSON.
+		Long: `Print the logs of all pods of a Function in a cluster. On a terminal, they are
+formatted. Otherwise, lines are printed unchanged; those of the runtime are JSON.
 
 The command uses kubectl, with its kubeconfig and credentials.`,
 		Example:           logsExample,

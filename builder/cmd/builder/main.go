@@ -84,8 +84,8 @@ in a module includes the packages of that module that it imports. Use - for
 standard input. Positions in messages refer to FILE, so that editors can open
 them.
 
-The exit code is 0 on success, 1 for errors in a source, and 2 if a file cannot
-be read or written or the arguments are invalid.`
+The exit code is 0 on success, 1 for errors in a source, and 2 for other errors,
+such as invalid arguments. The help of some commands lists other cases of 1.`
 
 const rootExample = `  # create a Function, serve it on this machine, and reload it on save
   builder new hello && builder run hello

@@ -16,7 +16,7 @@ import (
 const packExample = `  # convert the Go module in the directory hello
   builder pack ./hello > hello.yaml
 
-  # apply it at once
+  # pack and apply in one step
   builder pack --name hello ./hello | kubectl apply -f -
 
   # replace the source of a Function, and keep its other fields

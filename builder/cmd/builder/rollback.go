@@ -21,18 +21,21 @@ func newRollback(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback NAME",
 		Short: "Return a Function in a cluster to a former revision",
-		Long: `Return a Function in a cluster to a former revision: write its source, and the
-fields of its spec, the labels and the annotations that affect the pods, into the
-Function. Other fields do not change: replicas, scaling, rollout, service,
-appProtocol, revisionHistoryLimit and progressDeadlineSeconds.
+		Long: `Return a Function in a cluster to a former revision: replace the source of the
+Function, and the fields, labels and annotations that affect its pods, with those
+of the revision. These fields do not change: replicas, scaling, rollout, service,
+appProtocol, revisionHistoryLimit, progressDeadlineSeconds, build.test and
+build.testEnv.
 
 The default is the newest revision that differs from the Function and has served
-or, if there is none, the newest one that has not failed.
-The operator rolls it out like any other change; the command does not wait for
-that. If a tool such as Argo CD or Flux applies the Function, it may apply its
-own version again: revert the change there too. The next kubectl apply keeps
-restored fields that its file never contained, and with --server-side it requires
---force-conflicts.
+or, if there is none, the newest one that has not failed. A revision that the
+status does not list counts as one that has served. The operator rolls it out like
+any other change; the command does not wait for that.
+
+If a tool such as Argo CD or Flux applies the Function, it may apply its own
+version again: revert the change there too. A later kubectl apply does not remove
+restored fields that are missing in the applied file. A later kubectl apply
+--server-side requires --force-conflicts.
 
 The exit code is 0 if the Function has the spec of the revision, and 2 otherwise.
 
@@ -68,7 +71,7 @@ func (r *rollback) run(ctx context.Context, name string, chosen bool) error {
 		}
 	}
 	if target == nil {
-		return fmt.Errorf("%s has no former revision that has not failed; builder revisions %s lists all", name, name)
+		return fmt.Errorf("no revision of %s to return to; select one with --to (builder revisions %s lists them)", name, name)
 	}
 	if err := client.ReadSource(ctx, target); err != nil {
 		return err

@@ -43,13 +43,14 @@ func newRun(s streams, environ []string) *cobra.Command {
 		Long: `Serve a Function on this machine. It is validated and compiled as in the cluster,
 and runs with the same runtime. When FILE or a file of the directory is saved, it
 is compiled, and the old version serves until that succeeds. Then the old version
-finishes its running requests, for at most DRAIN_TIMEOUT (default 10 seconds),
-while new requests wait for the new version.
+finishes its running requests, for at most DRAIN_TIMEOUT, while new requests wait
+for the new version. The command sets DRAIN_TIMEOUT to 10s unless it is already
+set; the default of the runtime is 20s.
 
 A function that exits is restarted after 1 second, then after longer delays of at
 most 30 seconds. While no version runs, because it exited or does not compile,
-requests and probes receive 503 with the error. If
-spec.serverPort changes, the port changes too, unless --port is set.
+requests and probes receive 503 with the error. If spec.serverPort changes, the
+port changes too, unless --port is set.
 
 The function inherits the environment of this command. Variables of spec.env are
 added unless they are already set. Ctrl-C stops the function.`,

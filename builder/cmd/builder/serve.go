@@ -197,16 +197,16 @@ func (v *buildService) warm(ctx context.Context) {
 	maker := &builder.Builder{Toolchain: v.config.Toolchain, Timeout: warmTimeout}
 	result, err := maker.Build(ctx, []byte(smallest), output)
 	if err != nil {
-		v.config.Log.Warn("the first build fails", "error", err)
+		v.config.Log.Warn("warm-up build failed", "error", err)
 		return
 	}
-	v.config.Log.Info("warm", "duration", result.Duration.String())
+	v.config.Log.Info("warm-up build finished", "duration", result.Duration.String())
 }
 
 // configure sets the configuration from the flags and the files that they name.
 func (v *buildService) configure(ctx context.Context) error {
 	if v.storeSize <= 0 || v.dependenciesSize < 0 || v.maxMemory <= 0 || v.config.Parallel < 0 || v.config.MaxTimeout <= 0 {
-		return errors.New("limits must be positive; see builder serve --help")
+		return errors.New("--store-size, --max-memory and --max-timeout must be positive, and --dependencies-size and --parallel must not be negative")
 	}
 	v.config.StoreSize, v.config.DependenciesSize, v.config.MaxMemory = v.storeSize<<20, v.dependenciesSize<<20, v.maxMemory<<20
 	v.config.Version, v.config.Commit = version, builtFrom()

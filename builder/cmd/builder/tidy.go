@@ -41,7 +41,9 @@ with the settings of the go command on this machine, such as GOPROXY.`,
 		Example:           tidyExample,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
-		RunE:              func(cmd *cobra.Command, args []string) error { return t.edit(cmd.Context(), args[0], modules.Tidy) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.edit(cmd.Context(), cmd.Name(), args[0], modules.Tidy)
+		},
 	}
 	t.addFlag(cmd)
 	return cmd
@@ -56,15 +58,16 @@ type edits struct {
 // creates one for the given module.
 type modEdit func(ctx context.Context, tools *toolchain.Toolchain, dir, module string) error
 
-// edit changes the go.mod and go.sum of all Functions of an input.
-func (e *edits) edit(ctx context.Context, path string, by modEdit) error {
+// edit changes the go.mod and go.sum of all Functions of an input. Errors contain the name of the
+// command.
+func (e *edits) edit(ctx context.Context, command, path string, by modEdit) error {
 	tools, err := toolchain.Find(ctx, e.environ)
 	if err != nil {
 		return err
 	}
 	var changes []manifest.Change
 	for _, function := range e.read(path) {
-		change, err := edited(ctx, tools, path, function, by)
+		change, err := edited(ctx, tools, command, path, function, by)
 		e.fail(function, err)
 		changes = append(changes, change)
 	}
@@ -155,9 +158,9 @@ func goModSettings(data []byte) map[string]string {
 }
 
 // edited returns the go.mod and go.sum of a Function if they change.
-func edited(ctx context.Context, tools *toolchain.Toolchain, path string, function *manifest.Function, by modEdit) (manifest.Change, error) {
+func edited(ctx context.Context, tools *toolchain.Toolchain, command, path string, function *manifest.Function, by modEdit) (manifest.Change, error) {
 	change := manifest.Change{Function: function, Files: map[string][]byte{}}
-	if err := cmp.Or(checkAlone(path, function), checkTidy(function)); err != nil {
+	if err := cmp.Or(checkAlone(command, path, function), checkTidy(function)); err != nil {
 		return change, err
 	}
 	dir, err := os.MkdirTemp("", "goless-tidy-")
@@ -208,7 +211,7 @@ func checkTidy(function *manifest.Function) error {
 
 // checkAlone returns an error if path is a package of a module or one of several files of a
 // package, because the go.mod is also for the other files.
-func checkAlone(path string, function *manifest.Function) error {
+func checkAlone(command, path string, function *manifest.Function) error {
 	dir := filepath.Dir(path)
 	if !function.Separate() {
 		return nil
@@ -221,7 +224,7 @@ func checkAlone(path string, function *manifest.Function) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		return fmt.Errorf("%s is in the module of %s, whose go.mod is for all of its packages; run: builder tidy %s", path, filepath.Join(module, "go.mod"), module)
+		return fmt.Errorf("%s shares %s with the other packages of its module; run builder %s on the directory %s", path, filepath.Join(module, "go.mod"), command, module)
 	}
 	if dir == path {
 		return nil
@@ -235,7 +238,7 @@ func checkAlone(path string, function *manifest.Function) error {
 		return err
 	})
 	if others {
-		return fmt.Errorf("the go.mod beside %s is also for other Go files; run: builder tidy %s", path, dir)
+		return fmt.Errorf("%s shares its go.mod with other Go files; run builder %s on the directory %s", path, command, dir)
 	}
 	return err
 }

@@ -23,8 +23,8 @@ func newVet(s streams, environ []string) *cobra.Command {
 	v := &compiler{diagnostics: diagnostics{streams: s}, environ: environ}
 	cmd := &cobra.Command{
 		Use:   "vet FILE...",
-		Short: "Report suspicious code that compiles",
-		Long: `Report suspicious code that compiles, with the analyzers of go vet.
+		Short: "Run go vet on the source of Functions",
+		Long: `Run go vet on the source of Functions. It reports suspicious code that compiles.
 
 The exit code is 1 if there is a finding. A build reports findings as warnings.`,
 		Example:           vetExample,

@@ -33,7 +33,7 @@ func main() {
 	compile.EnterSandbox()
 	log.SetFlags(0)
 	log.SetPrefix("kodata: ")
-	arch := flag.String("arch", runtime.GOARCH, "fill the directory for this `architecture`, and keep what it has of another beside it")
+	arch := flag.String("arch", runtime.GOARCH, "`architecture` to fill the directory for; files of other architectures are kept")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		log.Fatal("usage: kodata [-arch ARCHITECTURE] DIRECTORY")

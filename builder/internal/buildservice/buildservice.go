@@ -74,8 +74,8 @@ type Config struct {
 	Dependencies     string
 	DependenciesSize int64
 
-	// Parallel is the number of concurrent builds. Default: the number of processors plus one,
-	// because the last slot is reserved for namespaces that build rarely.
+	// Parallel is the number of concurrent builds. Default: one for each processor, and one slot
+	// that is reserved for short builds of namespaces with little recent build time.
 	Parallel int
 
 	// MaxTimeout is the upper limit for the timeout of a build. Default: 10 minutes.
@@ -86,7 +86,7 @@ type Config struct {
 	MaxMemory int64
 
 	// Replicas returns the addresses (host:port) of this replica and of all others. own is empty
-	// while the other replicas do not know this one. Default: nil, which means that this is the
+	// until this replica is listed, for example in DNS. Default: nil, which means that this is the
 	// only replica. See Lookup.
 	Replicas func(context.Context) (own string, others []string, err error)
 

@@ -84,8 +84,8 @@ func Lookup(hostport string) (func(context.Context) (own string, others []string
 	}, nil
 }
 
-// replicas returns the addresses of this replica and of the others. own is empty while the other
-// replicas do not know this one.
+// replicas returns the addresses of this replica and of the others. own is empty until this replica
+// is listed.
 func (s *Service) replicas(ctx context.Context) (own string, others []string) {
 	if s.config.Replicas == nil {
 		return "", nil

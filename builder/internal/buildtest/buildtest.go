@@ -79,7 +79,8 @@ func Machine(t *testing.T) *toolchain.Toolchain {
 	return tools
 }
 
-// RequireStatic skips the test if its program is linked dynamically, unlike the builder of the image.
+// RequireStatic skips the test if the test binary is linked dynamically. The builder in the image
+// is static.
 func RequireStatic(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()

@@ -39,8 +39,8 @@ var (
 	// ErrTimeout means that the program needs more time than the timeout.
 	ErrTimeout = errors.New("the compiler took too long")
 
-	// ErrBusy means that the build had a processor for less than half of its time, so the program
-	// may compile in time when the machine is less busy.
+	// ErrBusy means that the build timed out and used less CPU time than half of its timeout, so it
+	// may succeed when the machine is less busy.
 	ErrBusy = errors.New("the machine is too busy to compile")
 )
 
@@ -100,8 +100,8 @@ type Result struct {
 	// VetError is the reason why requested Warnings are missing, such as a timeout of go vet.
 	VetError error
 
-	// KeepError is the reason why later builds with the packages of Options.KeepPackages need the go
-	// command.
+	// KeepError is the error that prevented storing what later builds need to compile and link
+	// directly. They use the go command instead. It is nil on success.
 	KeepError error
 }
 

@@ -25,7 +25,7 @@ type Fault struct {
 	Fetch bool
 }
 
-// A Remedy is what the go command can do about a Fault. Higher values do more.
+// A Remedy is what the go command can do about a Fault. A higher Remedy includes the lower ones.
 type Remedy int
 
 // Remedies complete the go.mod and the go.sum of the program.
@@ -251,8 +251,8 @@ func parsePlace(place string) (at handler.Import) {
 	return at
 }
 
-// FaultsError returns the error for the faults of a program: a *handler.Error with those that the
-// author can fix; if there are none, an ErrFetch; nil if there are no faults.
+// FaultsError returns a *handler.Error if the author can fix any of the faults, an ErrFetch if all
+// are failed fetches, and nil without faults.
 func FaultsError(faults []Fault) error {
 	var fixable, wait []handler.Diagnostic
 	for _, f := range faults {

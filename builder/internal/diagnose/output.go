@@ -236,7 +236,7 @@ var ErrFetch = errors.New("fetching modules failed")
 var errFileSize = fmt.Errorf("%w: the binary, or a compiled package, has more than %d MiB; make large variables and embedded files smaller", sandbox.ErrTooLarge, sandbox.MaxFileSize>>20)
 
 // IsLimit reports whether a build failed because it exceeded its memory or size limit. It would
-// fail again.
+// probably fail again, so the slower go command is not tried.
 func IsLimit(err error) bool {
 	return errors.Is(err, sandbox.ErrOutOfMemory) || errors.Is(err, sandbox.ErrTooLarge)
 }

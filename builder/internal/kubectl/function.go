@@ -140,9 +140,9 @@ func (k *Client) Wake(ctx context.Context, f *Function) error {
 	return err
 }
 
-// AwaitEndpoints waits until the Service of a ready Function routes to its pods or to the activators,
-// which forward requests to its pods, and not to pods that are being deleted, such as those of the
-// previous version. The routes may change a moment after the Function becomes Ready.
+// AwaitEndpoints waits until the Service of a ready Function has ready endpoints and none of them
+// is a pod that is being deleted, such as one of the previous version. Endpoints are pods of the
+// Function or activators. They may change a moment after the Function becomes Ready.
 func (k *Client) AwaitEndpoints(ctx context.Context, f *Function) error {
 	args := []string{"endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name=" + f.Status.Service, "--namespace=" + f.Metadata.Namespace}
 	for _, err := range watch[struct{}](ctx, k, args...) {

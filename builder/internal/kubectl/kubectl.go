@@ -1,6 +1,6 @@
 // Package kubectl accesses a Kubernetes cluster through the user's kubectl, so that kubeconfigs,
-// contexts, credentials and their plugins work as in kubectl. It handles the Functions of a cluster
-// and their pods, and prints nothing itself.
+// contexts, credentials and their plugins work as in kubectl. It applies, reads, watches and wakes
+// Functions, and reads their logs. It prints nothing itself.
 package kubectl
 
 import (

@@ -37,7 +37,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Close returns the error of the last write.
+// Close writes the incomplete last line, if any, and returns the error of that write.
 func (w *Writer) Close() error {
 	if len(w.rest) == 0 {
 		return nil

@@ -87,8 +87,8 @@ func (f *Function) Separate() bool {
 	return f.dir != "" || f.block == nil && path.Ext(f.file) == ".go" && !handler.IsArchive(f.text)
 }
 
-// InModule returns the absolute path of the directory of the Function's files if they are part of a
-// module but do not need its go.mod. Otherwise it returns "".
+// InModule returns the absolute directory of the Function's files if that is in a module but the
+// source does not include its go.mod. Otherwise it returns "".
 func (f *Function) InModule() string {
 	if !f.Separate() || f.file == source.StdinName || f.index("go.mod") >= 0 {
 		return ""

@@ -44,9 +44,9 @@ func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 	return d
 }
 
-// Mentions returns text with each position in a file of the source, such as "handler.go:3:5",
-// translated to a position in the input. This includes positions in stack traces, where the file
-// name follows the import path of the top directory of the source, with or without a version.
+// Mentions replaces positions in files of the source, such as "handler.go:3:5", with positions in
+// the input. This includes positions in stack traces, where the file name follows the import path
+// of the top directory of the source, with or without a version.
 func (f *Function) Mentions(text string) string {
 	if !strings.Contains(text, ":") {
 		return text

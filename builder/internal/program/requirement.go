@@ -121,7 +121,7 @@ func replacement(mod *modfile.File, m module.Version) *modfile.Replace {
 	return mod.Replace[i]
 }
 
-// Gives reports whether a package belongs to the runtime or to a module that the runtime requires.
+// Gives reports whether the runtime, or a module that it requires, provides a package.
 func Gives(pkg string) bool {
 	mod, err := runtimeMod()
 	if err != nil {

@@ -288,8 +288,9 @@ func (h *History) Former(states ...string) *Revision {
 	return nil
 }
 
-// Target returns the revision that a rollback returns to by default: the newest one that has served
-// or, if there is none, the newest one that has not failed; nil if there is none.
+// Target returns the default revision of a rollback: the newest one that has served or whose state
+// is unknown, because the status does not list it; otherwise the newest one that has not failed;
+// nil if there is none. It differs from the latest spec.
 func (h *History) Target() *Revision {
 	return cmp.Or(h.Former("Serving", "Superseded", ""), h.Former("Starting", "Skipped"))
 }
@@ -364,11 +365,12 @@ type operation struct {
 }
 
 // Rollback returns the JSON patch that gives the Function the spec of a revision, whose source must
-// be set; nil if the Function already has that spec. It changes only fields that differ, and no field
-// that does not belong to revisions. It fails if the spec has changed since the Function was read.
+// be set; nil if the Function already has that spec. The patch changes only fields that belong to
+// revisions and differ. The API server rejects it if the spec has changed since the Function was
+// read.
 func (h *History) Rollback(r *Revision) ([]byte, error) {
 	if r.Spec == nil {
-		return nil, fmt.Errorf("the spec of %s is unknown: it is from before the operator recorded specs; apply its source, which ConfigMap %s contains", r, r.ConfigMap)
+		return nil, fmt.Errorf("%s does not contain a spec: an earlier release of the operator recorded it; apply its source, which ConfigMap %s contains", r, r.ConfigMap)
 	}
 	latest := h.Latest()
 	want, has := h.withTests(r.Spec), withoutFields(h.object.Spec, notVersioned)

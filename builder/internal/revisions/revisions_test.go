@@ -192,7 +192,7 @@ func TestRollback(t *testing.T) {
 	if text, err := history.Rollback(same); text != nil || err != nil {
 		t.Errorf("a rollback to the latest spec: %s, %v", text, err)
 	}
-	if _, err := history.Rollback(find(t, history, "2")); err == nil || !strings.Contains(err.Error(), "the spec of revision 2 is unknown") || !strings.Contains(err.Error(), "ConfigMap hello-1") {
+	if _, err := history.Rollback(find(t, history, "2")); err == nil || !strings.Contains(err.Error(), "revision 2 does not contain a spec") || !strings.Contains(err.Error(), "ConfigMap hello-1") {
 		t.Errorf("a revision without a spec: %v", err)
 	}
 }

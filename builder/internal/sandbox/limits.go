@@ -41,8 +41,9 @@ const (
 
 	// MaxDisk is the default Quota of a build, in bytes: the program, its fetched modules, and the
 	// output of the compiler and the linker. With the copy of the binary, which is not included,
-	// this makes 1 GiB: the limit of a pod that builds, and of each build of the build service. Of
-	// compiled tests, which are several files, only one at a time is there twice.
+	// this makes 1 GiB: the limit of a pod that builds, and of each build of the build service.
+	// Compiled tests are several files. Each is removed after it is copied, so at most one exists
+	// twice.
 	MaxDisk = 896 << 20
 
 	// MaxDiskFiles is the default Quota of a build in files and directories. The largest modules in

@@ -51,9 +51,8 @@ type Result struct {
 	cpu time.Duration // see CPUTime; 0 unless the context has ended
 }
 
-// CPUTime returns the CPU time of the processes of the command. It reports false if the time is not
-// known, which is the case except on Linux: the exit state lacks the time of child processes that a
-// killed command has not waited for, and only Linux reports that time.
+// CPUTime returns the CPU time of all processes of the command. It reports false except on Linux:
+// other systems do not report the time of child processes that a killed command has not waited for.
 func (r *Result) CPUTime() (time.Duration, bool) {
 	spent := r.cpu
 	if r.State != nil {

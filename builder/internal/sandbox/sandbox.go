@@ -42,10 +42,12 @@ type Policy struct {
 	// files that are removed while they are open: they use space but are in no directory.
 	Removes bool
 
-	// Ports are the TCP ports to which it can connect, on any host.
+	// Ports are the TCP ports to which it can connect, on any host. If Ports is not empty, DNS (TCP
+	// and UDP port 53) is allowed too.
 	Ports []uint16
 
-	// Open disables the restrictions of files and network; the fields above have no effect.
+	// Open disables Landlock and seccomp: all fields above are ignored, and processes are not
+	// restricted. Memory still applies.
 	Open bool
 
 	// Memory limits what each process can allocate and, on Linux, what all processes use together,

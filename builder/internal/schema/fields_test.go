@@ -177,7 +177,7 @@ func TestCheckObjects(t *testing.T) {
 		"Rule":      {"[a.example.com], functionRef: {name: a}", "[a.example.com]", "f.yaml:9:7: spec: set either functionRef or backends"},
 		"MinItems":  {`["nats://nats:4222"]`, "[]", "f.yaml:14:17: spec.servers must have at least 1 items"},
 		"Scale":     {"{max: 3}", "{min: 3, max: 2}", "f.yaml:14:87: spec.scale: max must not be less than min"},
-		"Header":    {"X-A:", "CE-A:", "f.yaml:4:61: spec.headers: headers must not have those of CloudEvents, which begin with ce-, and those of the connection"},
+		"Header":    {"X-A:", "CE-A:", "f.yaml:4:61: spec.headers: headers must not contain CloudEvents headers (ce-*) or connection headers such as Host"},
 		"Label":     {"team: a", "goless.io/team: a", "f.yaml:24:16: spec.labels: the prefixes goless.io/ and pod.goless.io/ are reserved"},
 		"MaxValues": {"team: a", entries(33), "f.yaml:24:16: spec.labels must have at most 32 entries"},
 	} {

@@ -43,8 +43,8 @@ type Source struct {
 	// Dir is the directory of the Files. It is empty if File contains them all.
 	Dir string
 
-	// Within is the slash-separated directory of the package in the module Dir. It is empty if Files
-	// are those of Dir.
+	// Within is the slash-separated directory of the package, relative to the module Dir, if the
+	// source is one package of a module. Otherwise it is empty.
 	Within string
 
 	// Modified is the latest modification time of the files in a directory. It is zero for a single

@@ -59,8 +59,9 @@ type Toolchain struct {
 	Network []string
 
 	// Sealed means that Root, Cache and Modules contain everything that a build needs, except for
-	// the modules that a function requires. The compiler can then access no other files and no
-	// network, and does not write to Cache.
+	// the modules that a function requires. Builds then run in the sandbox: as far as the kernel
+	// supports it, the compiler can access only these directories, the program and its work
+	// directory, and no network. It does not write to Cache.
 	Sealed bool
 }
 
@@ -113,7 +114,7 @@ func fromImage(data string, environ []string) (*Toolchain, error) {
 		case err != nil:
 			return nil, fmt.Errorf("reading how functions are compiled: %w", err)
 		case !json.Valid(content):
-			return nil, fmt.Errorf("%s is no JSON, publish this image again with: make images", plan)
+			return nil, fmt.Errorf("%s is not valid JSON; publish the image again with: make images", plan)
 		}
 	}
 	return t, nil
@@ -136,10 +137,10 @@ func (t *Toolchain) Command() string { return filepath.Join(t.Root, "bin", Execu
 func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
 
 // Unconfined returns a log message about what this kernel cannot prevent the compiler from doing:
-// accessing files, using TCP, or leaving processes that outlive a build. It returns "" if the
-// kernel prevents all of them, or if the toolchain is not Sealed, because in that case there is no
-// sandbox. Landlock supports UDP from ABI 10, which hardly any kernel has; use network policies for
-// UDP.
+// accessing files, using TCP, sending signals to other processes, or leaving processes that outlive
+// a build. It returns "" if the kernel prevents all of them, or if the toolchain is not Sealed,
+// because in that case there is no sandbox. Landlock supports UDP from ABI 10, which hardly any
+// kernel has; use network policies for UDP.
 func (t *Toolchain) Unconfined() string {
 	if !t.Sealed {
 		return ""
@@ -152,9 +153,9 @@ func (t *Toolchain) Unconfined() string {
 func confinement(version int, seccomp bool) string {
 	switch {
 	case version == 0:
-		return "the kernel has no Landlock, so nothing but the container confines the compiler"
+		return "the kernel has no Landlock: only the container restricts the files and the network access of the compiler"
 	case version < 4:
-		return "the kernel is older than Linux 6.7, and its Landlock confines the compiler to its files alone: nothing but network policies keep it, and the go command that fetches modules, from the network"
+		return "the kernel is older than Linux 6.7: Landlock restricts only files; restrict the network access of the compiler and of module downloads with network policies"
 	case version < 6:
 		return "the kernel is older than Linux 6.12, so a compiler that an author controls can send signals to other processes of the container: it can end the builds of others and the build service"
 	case !seccomp:

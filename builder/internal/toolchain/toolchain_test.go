@@ -46,7 +46,7 @@ func TestFindRefusesBrokenPlan(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "plan.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Find(t.Context(), environ); err == nil || !strings.Contains(err.Error(), "plan.json is no JSON") {
+	if _, err := Find(t.Context(), environ); err == nil || !strings.Contains(err.Error(), "plan.json is not valid JSON") {
 		t.Errorf("Find: %v, want what is wrong with plan.json", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestBuildContext(t *testing.T) {
 
 // TestConfinement covers kernels of several years.
 func TestConfinement(t *testing.T) {
-	for version, want := range map[int]string{0: "nothing but the container confines the compiler", 1: "older than Linux 6.7", 3: "older than Linux 6.7", 4: "older than Linux 6.12", 5: "older than Linux 6.12", 6: "", 10: ""} {
+	for version, want := range map[int]string{0: "only the container restricts the files", 1: "older than Linux 6.7", 3: "older than Linux 6.7", 4: "older than Linux 6.12", 5: "older than Linux 6.12", 6: "", 10: ""} {
 		if got := confinement(version, true); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("of version %d is said %q, want %q", version, got, want)
 		}

@@ -246,7 +246,7 @@ func TestTrouble(t *testing.T) {
 		"Busy":    {buildtest.Reply{Status: http.StatusServiceUnavailable}, "too many requests"},
 		"Full":    {buildtest.Reply{Status: http.StatusTooManyRequests}, "too many requests"},
 		"Refused": {buildtest.Reply{Status: http.StatusBadRequest}, "status 400 Bad Request: not now"},
-		"Broken":  {buildtest.Reply{}, "ended in the middle of the build"},
+		"Broken":  {buildtest.Reply{}, "the response ended before the build finished"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -335,7 +335,7 @@ func TestWrongService(t *testing.T) {
 	impostor.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 	go func() { _ = impostor.ListenAndServeTLS("", "") }()
 	t.Cleanup(func() { _ = impostor.Close() })
-	b.until(t, "an impostor is known", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "this is not the build service") })
+	b.until(t, "an impostor is known", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "the server has a different seed") })
 }
 
 // Without access to the Secret no order is sent, and the answer contains the reason.

@@ -47,10 +47,9 @@ func (w *writer) SetWriteDeadline(deadline time.Time) error {
 	return w.setWriteDeadline(deadline)
 }
 
-// SetWriteDeadline is called by [http.ResponseController]. It marks the deadline as set by the
-// handler, also if it is the zero time. net/http also sets the zero deadline, after each request,
-// and thereby restores the stall timeout. The connection could not distinguish the two calls
-// otherwise.
+// SetWriteDeadline is called by [http.ResponseController]. A deadline of the handler replaces
+// the stall timeout, even the zero time. net/http sets the zero time after each request, which
+// restores the stall timeout. This method lets the connection distinguish the two.
 func (w http1) SetWriteDeadline(deadline time.Time) error {
 	return w.control(func(*http.ResponseController) error {
 		return netconn.FromContext(w.exchange.ctx.base).SetHandlerWriteDeadline(deadline)

@@ -1,4 +1,6 @@
-// Package exchange tracks one request and its response while they are served:
+// Package exchange wraps the handler of a function: it adds request IDs and trace contexts,
+// enforces time limits, and records the outcome of each exchange, a request and its response,
+// for logs and metrics. Its files are:
 //
 //	exchange.go   the request, and the outermost handler, which creates the exchange
 //	ids.go        the request ID and the trace context: X-Request-Id and traceparent
@@ -79,9 +81,9 @@ type Server struct {
 	UserCore func(core zapcore.Core, idKeys ...string) zapcore.Core
 	// Tracer creates spans for the requests. Optional.
 	Tracer tracing.Tracer
-	// Observers are called in this order, once for each exchange, when it is settled: when its
-	// handler has returned or panicked, or the request has timed out. The result is final then.
-	// They may run concurrently with the handler.
+	// Observers are called in the order of the slice, once for each exchange, when it is
+	// settled: when its handler has returned or panicked, or the request has timed out. The
+	// result is final then. They may run concurrently with the handler.
 	Observers []func(*Exchange)
 	// Stall limits how long the handler may read a request body, or write an HTTP/2 response,
 	// without progress. 0 is no limit.
@@ -101,7 +103,8 @@ type Server struct {
 
 // Middleware returns the outermost handler. For each request, it creates the exchange, adds the
 // exchange to the context, and calls next. The writer that it passes to next has the methods of
-// the server's own writer, except Push, and adds the request ID to some responses.
+// the server's own writer, except Push, and adds the header X-Request-Id to 5xx responses and to
+// responses whose request ID was generated.
 func (s *Server) Middleware(next http.Handler) http.Handler {
 	return &outermost{s, next}
 }

@@ -69,9 +69,9 @@ func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, nil
 }
 
-// ReadFrom allows the server to use sendfile, for regular files whose write needs no stall
-// timer. A source that blocks would keep the response locked, and its pauses would count as a
-// stalled client.
+// ReadFrom uses sendfile for regular files if the write needs no stall timer. Other sources are
+// copied: they may block, which would hold the lock of the response and look like a stalled
+// client.
 func (w http1) ReadFrom(src io.Reader) (int64, error) {
 	if w.writeTimer().limit > 0 || !regular(src) {
 		buffer := buffers.Get().(*[32 << 10]byte)

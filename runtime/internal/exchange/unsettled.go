@@ -92,8 +92,8 @@ func (u *unsettled) expire() {
 	u.waiting = false
 }
 
-// Unsettled returns the exchanges that have reached [Server.TimeLimit] and are not settled yet, the
-// oldest first.
+// Unsettled returns the exchanges that are not settled, oldest first. An exchange is included as
+// soon as it enters the handler of [Server.TimeLimit].
 func (s *Server) Unsettled() (all []*Exchange) {
 	u := &s.unsettled
 	u.mu.Lock()

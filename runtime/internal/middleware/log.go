@@ -20,7 +20,8 @@ import (
 // A Log writes one line with the message "request" for each request when it is settled. The
 // level is
 //
-//	error  after a timeout or a panic, and for status 500 and above
+//	error  after a timeout or a panic, and for status 500 and above unless [Limit] rejected the
+//	       request
 //	warn   if [Limit] rejected the request, if the client made no progress for the stall
 //	       timeout, or if the length of the body differs from its Content-Length
 //	info   otherwise

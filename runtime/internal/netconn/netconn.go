@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Listen returns a listener. A write to one of its connections fails if it makes no progress for
+// Listen wraps a listener. A write to one of its connections fails if it makes no progress for
 // stallTimeout; 0 is no limit. If onRefused is not nil, it is called for each HTTP/1 request that
 // the server cannot parse, with the status of the response.
 func Listen(inner net.Listener, stallTimeout time.Duration, onRefused func(status int, peer net.Addr)) net.Listener {

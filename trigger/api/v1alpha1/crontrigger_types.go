@@ -13,8 +13,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //     delays, for 10 minutes.
 //   - Any other status: the call has failed and is not retried.
 //
-// An attempt times out after the timeout of the Function plus 70 seconds (for a sleeping function
-// to wake up), or after 1 hour if the Function has no timeout. Calls may overlap.
+// An attempt times out after the timeout of the Function plus 70 seconds (the time for a function
+// that is scaled to zero to start), or after 1 hour if the Function has no timeout. Calls may
+// overlap.
 //
 // As with all CronJobs, a scheduled time may lead to two calls or to none. Two calls for one
 // scheduled time have the same Ce-Id. The condition Delivered reports a call that was not made.
@@ -96,7 +97,7 @@ type CronTriggerSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 128 && k.matches('^[A-Za-z0-9-]+$'))",message="a name in headers must be at most 128 letters, digits and '-'"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.lowerAscii().startsWith('ce-') && !(k.lowerAscii() in ['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect', 'keep-alive']))",message="headers must not have those of CloudEvents, which begin with ce-, and those of the connection"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.lowerAscii().startsWith('ce-') && !(k.lowerAscii() in ['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect', 'keep-alive']))",message="headers must not contain CloudEvents headers (ce-*) or connection headers such as Host"
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
 
 	// body is the body of the request. Default: empty. Maximum: 65536 characters and 131000 bytes,

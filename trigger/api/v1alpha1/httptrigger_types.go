@@ -49,7 +49,7 @@ const (
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 63",message="metadata.name must be a DNS label of at most 63 lower-case letters, digits and '-': it is a label of what belongs to the trigger"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 63",message="metadata.name must be a DNS label of at most 63 lower-case letters, digits and '-': it is used as a label value"
 type HTTPTrigger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -67,9 +67,9 @@ type HTTPTrigger struct {
 // HTTPTriggerSpec is the desired state of an HTTPTrigger.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.functionRef) != has(self.backends)",message="set either functionRef or backends"
-// +kubebuilder:validation:XValidation:rule="!has(self.backends) || self.backends.size() == 1 || has(self.parentRefs)",message="several backends need parentRefs: an Ingress has no weights"
-// +kubebuilder:validation:XValidation:rule="!has(self.timeout) || has(self.parentRefs)",message="timeout is of an HTTPRoute, and needs parentRefs: controllers of Ingresses have annotations of their own for it"
-// +kubebuilder:validation:XValidation:rule="!has(self.parentRefs) || !has(self.ingressClassName) && !has(self.tls)",message="ingressClassName and tls are of an Ingress, and parentRefs make an HTTPRoute: there the listener of the Gateway has the certificate"
+// +kubebuilder:validation:XValidation:rule="!has(self.backends) || self.backends.size() == 1 || has(self.parentRefs)",message="more than one backend requires parentRefs: an Ingress does not support weights"
+// +kubebuilder:validation:XValidation:rule="!has(self.timeout) || has(self.parentRefs)",message="timeout requires parentRefs: an Ingress has no timeout field; use the annotation of the Ingress controller"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentRefs) || !has(self.ingressClassName) && !has(self.tls)",message="ingressClassName and tls cannot be combined with parentRefs: configure the certificate in the listener of the Gateway"
 type HTTPTriggerSpec struct {
 	// functionRef is the Function that receives the requests. Exactly one of functionRef and
 	// backends is required.
@@ -116,8 +116,9 @@ type HTTPTriggerSpec struct {
 
 	// timeout is the maximum duration of a request, such as 30s or 1m30s. It is set as
 	// timeouts.request in the rules of the HTTPRoute and requires parentRefs. Default: the longest
-	// timeout of the Functions plus 70 seconds (for a sleeping function to wake up), or no timeout
-	// if one of the Functions has the timeout 0s. Range: 1s to 2h, rounded up to whole seconds.
+	// timeout of the Functions plus 70 seconds (the time for a function that is scaled to zero to
+	// start), or no timeout if one of the Functions has the timeout 0s. Range: 1s to 2h, rounded up
+	// to whole seconds.
 	//
 	// The value 0s creates an HTTPRoute without timeouts, for Gateways that reject routes with that
 	// field. In that case, the default of the Gateway applies.
@@ -198,9 +199,11 @@ type IngressTLS struct {
 type HTTPTriggerStatus struct {
 	TriggerStatus `json:",inline"`
 
-	// url is the URL of the first hostname without a wildcard, followed by the path. It is empty
-	// while no requests are routed. The scheme is https if spec.tls is set and http otherwise; the
-	// listeners of a Gateway may accept https too.
+	// url is the URL of the first hostname without a wildcard, followed by the path. It is empty if
+	// no Function has a Service, if a hostname is not allowed or is taken, if the Gateway API is
+	// required but not installed, or if all hostnames are wildcards. It does not report whether a
+	// Gateway accepts the route; see the condition Ready. The scheme is https if spec.tls is set
+	// and http otherwise; the listeners of a Gateway may accept https too.
 	// +optional
 	URL string `json:"url,omitempty"`
 }

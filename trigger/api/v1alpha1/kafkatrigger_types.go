@@ -53,7 +53,7 @@ type KafkaTrigger struct {
 
 // KafkaTriggerSpec is the desired state of a KafkaTrigger.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || self.deadLetter != self.topic",message="deadLetter must be another topic than topic: dead letters would be consumed again"
+// +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || self.deadLetter != self.topic",message="deadLetter must differ from topic: dead letters would be consumed again"
 // +kubebuilder:validation:XValidation:rule="!has(self.authentication) || self.authentication.mechanism != 'PLAIN' || has(self.tls) || has(self.authentication.insecure) && self.authentication.insecure",message="authentication.mechanism PLAIN sends the password unencrypted without tls: set tls, use SCRAM-SHA-512, or set authentication.insecure"
 type KafkaTriggerSpec struct {
 	StreamSpec `json:",inline"`

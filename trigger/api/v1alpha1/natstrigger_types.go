@@ -90,12 +90,12 @@ type NATSTriggerSpec struct {
 	//   - goless-NAMESPACE-NAME exists and does not belong to another trigger.
 	//
 	// If the consumer does not exist, the trigger creates it. It then begins with the first message
-	// of the stream, and is not deleted with the trigger. A consumer that Goless did not create is
-	// used unchanged and must:
+	// of the stream, and is not deleted with the trigger. An existing consumer that was not created
+	// for this trigger is used unchanged. It must:
 	//   - be a pull consumer with ack policy explicit and deliver policy all
 	//   - have the filter spec.subject, or none if that is >
 	//   - have max_deliver -1 (no limit) and headers_only false
-	//   - not have the metadata goless.io/trigger, which the consumers of triggers have
+	//   - not belong to another trigger (metadata goless.io/trigger)
 	//
 	// If several clusters use the same servers and account, and their triggers have the same
 	// namespace and name, set a different consumer in each cluster. Otherwise each trigger receives

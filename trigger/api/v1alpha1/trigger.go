@@ -42,8 +42,8 @@ const (
 	// ReasonInvalidSpec means that the spec is invalid. The message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
 
-	// ReasonNotOwned means that an object with a name that the trigger needs belongs to another
-	// owner.
+	// ReasonNotOwned means that an object with a name that the trigger needs exists, but was not
+	// created for the trigger.
 	ReasonNotOwned = "NotOwned"
 
 	// ReasonApplyFailed means that the API server rejects an object of the trigger, or the pod of a
@@ -66,9 +66,14 @@ const (
 
 // Reasons of the condition Delivered.
 const (
+	// ReasonDelivered means that the function has accepted the last call or event.
 	ReasonDelivered = "Delivered"
-	ReasonFailed    = "Failed"
-	ReasonMissed    = "Missed"
+
+	// ReasonFailed means that the last call of a CronTrigger failed.
+	ReasonFailed = "Failed"
+
+	// ReasonMissed means that no call was made for a scheduled time of a CronTrigger.
+	ReasonMissed = "Missed"
 )
 
 // Trigger is the interface of all kinds of triggers.

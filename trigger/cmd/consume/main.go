@@ -38,7 +38,8 @@ type broker interface {
 	// Flags adds the flags of the broker.
 	Flags(*flag.FlagSet)
 
-	// Run consumes events until ctx ends. Then it returns undelivered events to the broker.
+	// Run consumes events until ctx ends. Undelivered events are redelivered later, except those of
+	// a NATS subject without a stream, which are lost.
 	Run(context.Context, *stream.Deliverer) error
 }
 

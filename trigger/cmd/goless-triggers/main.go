@@ -3,8 +3,8 @@
 // NATSTrigger.
 //
 // It connects to the cluster of KUBECONFIG or --kubeconfig, or to the cluster in which it runs.
-// The variables DELIVER_IMAGE and CONSUME_IMAGE contain the images of the pods of triggers, because
-// ko resolves images in the environment of a container.
+// The images of the pods of triggers come from DELIVER_IMAGE and CONSUME_IMAGE. They are variables
+// rather than flags, because ko replaces image references in the environment of a container.
 //
 // When the Gateway API or KEDA is installed or removed, it exits with code 0. The kubelet restarts
 // it, and it uses the new set of APIs.

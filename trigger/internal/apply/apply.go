@@ -1,5 +1,5 @@
-// Package apply makes the changes that are planned for a trigger, with server-side apply. Its only
-// decision is whether an object belongs to the trigger and may be changed.
+// Package apply creates, updates and deletes the objects of a trigger with server-side apply. It
+// changes only objects that belong to the trigger.
 package apply
 
 import (

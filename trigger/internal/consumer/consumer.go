@@ -1,5 +1,5 @@
-// Package consumer creates Deployments for triggers that consume a stream and reports the status of
-// their pods. A Program contains what is specific to a broker.
+// Package consumer reconciles KafkaTriggers and NATSTriggers: it creates the Deployment of the
+// consumers and reports the status of its pods. A Program contains what is specific to a broker.
 package consumer
 
 import (
@@ -34,7 +34,7 @@ type Kind[T v1alpha1.StreamTrigger] struct {
 	// Image is the image of cmd/consume.
 	Image string
 
-	// KEDA reports whether the cluster has ScaledObjects.
+	// KEDA reports whether KEDA is installed (the cluster has the kind ScaledObject).
 	KEDA bool
 
 	// Empty returns an empty trigger.

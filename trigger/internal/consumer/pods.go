@@ -77,8 +77,8 @@ type Answers struct {
 	// Partitions is the number of partitions of the topic, or 0 if no pod reports it.
 	Partitions int32
 
-	// Unreachable describes a query that failed. For a pod that is not ready, only a timeout is
-	// recorded. It is "" if there is no such query.
+	// Unreachable is the error of a failed query, or "". For pods that are not ready, only timeouts
+	// are recorded.
 	Unreachable string
 }
 

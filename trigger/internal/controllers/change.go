@@ -18,7 +18,8 @@ import (
 // from the cluster. The set of watched kinds is fixed at the start, so the process must restart.
 var ErrChanged = errors.New("the API kinds of the cluster changed since startup")
 
-// A Change stops a manager with ErrChanged, whether or not it is the leader.
+// A Change watches for API kinds that are added to or removed from the cluster, and then stops the
+// manager with ErrChanged. It runs in all replicas, not only in the leader.
 type Change struct {
 	// Discovery is queried every Pause.
 	Discovery *discovery.DiscoveryClient

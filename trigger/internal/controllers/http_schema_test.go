@@ -44,13 +44,13 @@ func TestHTTPSchema(t *testing.T) {
 			s.TLS, s.ParentRefs = &v1alpha1.IngressTLS{SecretName: "c"}, parents
 		}, "ingressClassName and tls"},
 		"Timeout":          {func(s *v1alpha1.HTTPTriggerSpec) { s.Timeout, s.ParentRefs = &metav1.Duration{}, parents }, ""},
-		"TimeoutOfIngress": {func(s *v1alpha1.HTTPTriggerSpec) { s.Timeout = &metav1.Duration{} }, "timeout is of an HTTPRoute"},
+		"TimeoutOfIngress": {func(s *v1alpha1.HTTPTriggerSpec) { s.Timeout = &metav1.Duration{} }, "timeout requires parentRefs"},
 		"TimeoutShort": {func(s *v1alpha1.HTTPTriggerSpec) {
 			s.Timeout, s.ParentRefs = &metav1.Duration{Duration: time.Millisecond}, parents
 		}, "timeout must be 0s"},
 		"Weights": {func(s *v1alpha1.HTTPTriggerSpec) {
 			s.FunctionRef, s.Backends = nil, []v1alpha1.Backend{{Function: "a"}, {Function: "b"}}
-		}, "several backends need parentRefs"},
+		}, "more than one backend requires parentRefs"},
 		"Twice": {func(s *v1alpha1.HTTPTriggerSpec) {
 			s.FunctionRef, s.Backends, s.ParentRefs = nil, []v1alpha1.Backend{{Function: "a"}, {Function: "a"}}, parents
 		}, "spec.backends[1]"},

@@ -1,5 +1,5 @@
-// Package cron creates CronJobs for CronTriggers and determines from their Jobs and pods whether
-// the calls were made.
+// Package cron creates a CronJob for each CronTrigger and reports the outcome of its calls from the
+// Jobs and pods.
 package cron
 
 import (

@@ -17,9 +17,9 @@ import (
 // status.
 const soon = time.Second
 
-// Report reports the outcome of the last call, or that a call was missed. It returns the delay
-// until the first of these: the next call would be late, a Job whose outcome is in the status can
-// be deleted, or a Job must be checked again. 0 means no requeue.
+// Report reports the outcome of the last call, or that a call was missed. It returns the requeue
+// delay: until the next call would count as missed, until a reported Job can be deleted, or until a
+// Job must be checked again, whichever is first. 0 means no requeue.
 func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 	if !metav1.IsControlledBy(seen.CronJob, t) {
 		return 0

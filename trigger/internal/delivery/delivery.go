@@ -31,7 +31,8 @@ const (
 	// it or its concurrency limit is reached. The event is retried, and the attempt is not counted.
 	Pause
 
-	// Refused means that a retry would receive the same response.
+	// Refused means that the function has rejected the event: a retry would receive the same
+	// response.
 	Refused
 )
 

@@ -54,8 +54,8 @@ type Seen struct {
 	Route   *gatewayv1.HTTPRoute
 	Ingress *networkingv1.Ingress
 
-	// Missing are the Gateways in spec.parentRefs that do not exist, as NAMESPACE/NAME. Newest is the
-	// creation time of the newest of those that exist.
+	// Missing are the Gateways in spec.parentRefs that do not exist, as NAMESPACE/NAME. Newest is
+	// the latest creation time of the existing Gateways in spec.parentRefs.
 	Missing []string
 	Newest  time.Time
 
@@ -155,8 +155,9 @@ func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *functio
 	return p
 }
 
-// Report sets the URL if requests are routed, and clears it otherwise. It returns the time after
-// which an object that the trigger no longer needs can be deleted.
+// Report sets the URL if the trigger may have a route and a Function has a Service, and clears it
+// otherwise. It returns the time after which an object that the trigger no longer needs can be
+// deleted.
 func (k Kind) Report(t *v1alpha1.HTTPTrigger, seen Seen) time.Duration {
 	t.Status.URL = ""
 	if shares, _ := sharesOf(t, seen); len(shares) > 0 && k.refused(t, seen) == nil {

@@ -41,8 +41,9 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 	c.login.flags(flags)
 }
 
-// Run consumes messages until ctx ends. Then it returns undelivered messages to the servers. It
-// reports errors to the monitor and retries.
+// Run consumes messages until ctx ends. Then it returns undelivered messages of a stream to the
+// servers. Without a stream, undelivered messages are lost. It reports errors to the monitor and
+// retries.
 func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	for ctx.Err() == nil {
 		connected, end := context.WithCancel(ctx)

@@ -5,8 +5,8 @@ import "sync"
 // maxBatch is the approximate maximum size of a batch of several messages, in bytes.
 const maxBatch = 1 << 20
 
-// Lanes delivers messages of type M. Messages of the same key are delivered one after the other.
-// The Concurrency of a Deliverer limits the concurrent deliveries of all keys.
+// Lanes delivers messages of type M in order for each key, and concurrently for different keys. The
+// Concurrency of a Deliverer limits the concurrent deliveries of all keys.
 type Lanes[K comparable, M any] struct {
 	slots   chan struct{}
 	batch   int

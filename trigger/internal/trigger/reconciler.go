@@ -1,6 +1,6 @@
 // Package trigger reconciles all kinds of triggers in the same four steps: it observes the state,
 // plans the changes, applies them and reports the result. A Kind implements what is specific to one
-// kind of triggers.
+// kind of trigger.
 package trigger
 
 import (

@@ -53,8 +53,8 @@ type Watched struct {
 	CompetingKinds []client.Object
 	Competing      handler.MapFunc
 
-	// Referenced is a type of objects that triggers reference by name, or nil. OfReferenced maps one
-	// that was created or deleted to the triggers that reference it.
+	// Referenced is a type of objects that triggers reference by name, or nil. OfReferenced maps a
+	// created or deleted object of this type to the triggers that reference it.
 	Referenced   client.Object
 	OfReferenced handler.MapFunc
 
