@@ -2,9 +2,9 @@
 // and the time until a Function is ready in the cluster of KUBECONFIG. Each measurement
 // alternates with that of a baseline in the same run, because machines differ.
 //
-// It prints a table and writes the same figures as JSON. A measurement that failed is a row
-// with the reason in both. It does not affect other rows, and the exit code is 1. PLAIN_IMAGE
-// is the image of the baseline in the cluster; make bench builds it.
+// It prints a table and writes the same figures as JSON. If a measurement fails, its row
+// contains the reason, the others continue, and the exit code is 1. PLAIN_IMAGE is the image of
+// the baseline in the cluster; make bench builds it.
 package main
 
 import (

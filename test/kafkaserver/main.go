@@ -1,5 +1,5 @@
 // Command kafkaserver is a fake Kafka broker (kfake of the client library) with a topic that
-// initially has records. In the cluster of the end-to-end tests it is an image.
+// initially contains records. The end-to-end tests run it in the cluster.
 package main
 
 import (

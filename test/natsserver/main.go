@@ -1,5 +1,5 @@
-// Command natsserver is a NATS server for the tests of triggers. They start it as a process; in
-// the cluster it is an image.
+// Command natsserver is a NATS server for the tests of triggers. Tests run it as a process, and
+// the end-to-end tests run it in the cluster.
 package main
 
 import (

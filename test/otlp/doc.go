@@ -1,4 +1,4 @@
-// Package otlp tests the spans that functions export with the official types of OpenTelemetry.
-// These are a dependency that functions should not have, so the test is not in the module of
-// the runtime.
+// Package otlp decodes the spans that functions export with the official protobuf messages of
+// OpenTelemetry. It is not in the module of the runtime, so that functions do not depend on
+// these messages.
 package otlp

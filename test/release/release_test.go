@@ -1,4 +1,4 @@
-// Package release tests make release and tools/publish.sh, with its own registry and key. make
+// Package release tests "make release" and tools/publish.sh with a local registry and key. make
 // release-test runs it.
 package release
 

@@ -1,3 +1,3 @@
-// Package streams tests the processes in the pods of triggers that consume a stream. They
-// deliver from real servers to a function, while any of them is killed.
+// Package streams tests the processes in the pods of NATSTriggers. Events are delivered from a
+// real NATS server to a function while the consumer, the server or the function is killed.
 package streams

@@ -1,7 +1,7 @@
-// Command bare is the baseline of the runtime: a server of net/http with the handler of the measured
-// Function, and with the timeouts of headers and idle connections that its runtime sets by default. With the argument middlewares, it
-// also logs each request with zap and counts it with the middlewares of promhttp. It serves on the
-// listener that it inherits as file descriptor 3.
+// Command bare is the baseline of the runtime benchmarks: the same handler on a plain net/http
+// server with the runtime's default header and idle timeouts. With the argument middlewares, it
+// also logs each request with zap and counts it with the middlewares of promhttp. It serves on
+// the listener that it inherits as file descriptor 3.
 package main
 
 import (

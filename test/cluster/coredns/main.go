@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with the plugins that are required to resolve names of the
-// cluster. It forwards no queries, because the cluster's network has no access to others.
+// Command coredns is CoreDNS with the plugins that are required to resolve names of the cluster.
+// It forwards no queries, because the cluster's network has no access to other networks.
 //
 // This package selects the plugins and their order. The cluster provides the Corefile.
 package main

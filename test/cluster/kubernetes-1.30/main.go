@@ -1,7 +1,11 @@
-// Command kubernetes-1.30 contains a control plane, a node and kubectl in one static binary: etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy and kubectl. The
-// name of the binary or the first argument selects the program. One binary links in seconds
-// instead of minutes, and its pages are shared by the processes of the node.
+// Command kubernetes-1.30 is command kubernetes for Kubernetes 1.30, the oldest version that
+// Goless supports. It is a separate module, because each version of Kubernetes requires its own
+// versions of its dependencies.
+//
+// It contains a control plane, a node and kubectl in one static binary: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler, kubelet, kube-proxy and kubectl. The name of the
+// binary or the first argument selects the program. One binary links in seconds instead of
+// minutes, and its pages are shared by the processes of the node.
 package main
 
 import (

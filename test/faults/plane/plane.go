@@ -2,7 +2,7 @@
 // kube-controller-manager as processes that can be killed, stopped and restarted, with the
 // objects of deploy/ and an audit log. The operator under test is another process.
 //
-// The package does not know the faults. There are no nodes: package kubelet makes pods ready.
+// The tests inject the faults. There are no nodes: package kubelet makes pods ready.
 package plane
 
 import (

@@ -1,9 +1,8 @@
-// Package wire is a reverse proxy between one operator and the API server. It sees every
-// request of the operator, and lets a test inject a fault: an error, a lost or delayed
-// response, or the death of the operator.
+// Package wire is a reverse proxy between an operator and the API server that injects faults:
+// errors, lost or delayed responses, interrupted watches, and kills of the operator.
 //
-// The package only injects faults. Responses are JSON regardless of the Accept header, so that
-// the events of a watch are lines.
+// The tests select the faults. Responses are JSON regardless of the Accept header, so that the
+// events of a watch are lines.
 package wire
 
 import (

@@ -1,10 +1,10 @@
-// Command mesh is the sidecar of a service mesh, as far as Goless notices one. No service mesh can
-// be built with Go alone, so this program stands in for them. The connections to its pod are
-// redirected to it, and it
+// Command mesh is a fake sidecar of a service mesh, because no service mesh can be built with Go
+// alone. It implements only the behavior that affects Goless. Connections to its pod are
+// redirected to it. It:
 //
 //   - accepts connections before the application listens, and closes those that it cannot forward
 //   - with --strict, closes all connections, as a mesh that requires TLS does with plaintext
-//   - continues for some seconds after SIGTERM, and never ends by itself
+//   - continues for some seconds after SIGTERM, and never exits by itself
 package main
 
 import (

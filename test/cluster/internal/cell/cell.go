@@ -1,7 +1,7 @@
-// Package cell manages the kernel resources of a node: a named network namespace, private
-// mounts, and a cgroup. The programs of the node run in a cell and change nothing outside of
-// it. The kernel ends a PID namespace and its mounts together with its first process, so that
-// little needs to be removed afterwards.
+// Package cell isolates the programs of a node from the machine with a cell: a named network
+// namespace, private mounts and a cgroup. The programs change nothing outside of it. The kernel
+// ends a PID namespace and its mounts together with its first process, so that little needs to
+// be removed afterwards.
 //
 // The package does not depend on the programs in the cell. It requires root.
 package cell

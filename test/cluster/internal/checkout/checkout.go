@@ -1,5 +1,6 @@
-// Package checkout derives the names, the directories and the ports of a cluster from the path
-// of the checkout to which it belongs. Two checkouts on a machine therefore do not conflict.
+// Package checkout derives the names and the directories of a cluster from the path of the
+// checkout to which it belongs, and chooses free ports. Two checkouts on a machine therefore do
+// not conflict.
 //
 // The package does not know the contents of the directories or which programs use the ports.
 package checkout

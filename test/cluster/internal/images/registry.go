@@ -1,6 +1,6 @@
-// Package images contains the image registry of the cluster, and the images that must be in it
-// before any other: the base of static programs and the pause image of pods. It does not know
-// where the registry listens.
+// Package images contains the image registry of the cluster, and pushes the two images that must
+// exist before any other: the static base image and the pause image. The caller provides the
+// address of the registry.
 package images
 
 import (

@@ -1,5 +1,5 @@
-// Package parts provides the parts of a cluster: it installs packages of the system, and builds
-// programs from Go modules. Built programs are cached, and rebuilt only if their source, their
+// Package parts builds the programs of a cluster from Go modules and installs the system
+// packages that they need. Built programs are cached, and rebuilt only if their source, their
 // version or Go has changed.
 //
 // The package does not know how the parts are run.

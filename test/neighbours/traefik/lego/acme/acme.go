@@ -1,4 +1,5 @@
-// Package acme has the types of an account, and the error of all functions.
+// Package acme is a stub of github.com/go-acme/lego/v5/acme, so that Traefik compiles without
+// it. It contains the types of an account, and the error of all functions.
 package acme
 
 import "errors"

@@ -1,4 +1,5 @@
-// Package certcrypto lists the types of keys.
+// Package certcrypto is a stub of github.com/go-acme/lego/v5/certcrypto, so that Traefik
+// compiles without it. It contains the types of keys.
 package certcrypto
 
 // KeyType is the type of a key.

@@ -1,4 +1,5 @@
-// Package certificate has the types of a request for a certificate.
+// Package certificate is a stub of github.com/go-acme/lego/v5/certificate, so that Traefik
+// compiles without it. Requests for certificates return an error.
 package certificate
 
 import (

@@ -1,4 +1,5 @@
-// Package challenge defines a provider of challenges.
+// Package challenge is a stub of github.com/go-acme/lego/v5/challenge, so that Traefik compiles
+// without it. Setting a provider returns an error.
 package challenge
 
 import (

@@ -1,4 +1,5 @@
-// Package lego has a client that supports nothing.
+// Package lego is a stub of github.com/go-acme/lego/v5/lego, so that Traefik compiles without
+// it. Its client returns an error.
 package lego
 
 import (

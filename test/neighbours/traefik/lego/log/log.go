@@ -1,4 +1,5 @@
-// Package log logs nothing.
+// Package log is a stub of github.com/go-acme/lego/v5/log, so that Traefik compiles without it.
+// It logs nothing.
 package log
 
 import "log/slog"

@@ -1,4 +1,5 @@
-// Package registration has the types of a registration.
+// Package registration is a stub of github.com/go-acme/lego/v5/registration, so that Traefik
+// compiles without it. Registering an account returns an error.
 package registration
 
 import (

@@ -1,4 +1,5 @@
-// Package dns01 has the options of DNS challenges.
+// Package dns01 is a stub of github.com/go-acme/lego/v5/challenge/dns01, so that Traefik
+// compiles without it. Its options have no effect.
 package dns01
 
 import (

@@ -1,4 +1,5 @@
-// Package http01 has the options of HTTP challenges.
+// Package http01 is a stub of github.com/go-acme/lego/v5/challenge/http01, so that Traefik
+// compiles without it. Its options have no effect.
 package http01
 
 import "time"

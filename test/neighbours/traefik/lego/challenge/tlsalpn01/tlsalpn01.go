@@ -1,4 +1,5 @@
-// Package tlsalpn01 has the options of TLS challenges.
+// Package tlsalpn01 is a stub of github.com/go-acme/lego/v5/challenge/tlsalpn01, so that Traefik
+// compiles without it. Its options have no effect, and ChallengeBlocks returns an error.
 package tlsalpn01
 
 import (

@@ -1,4 +1,5 @@
-// Package dns has no DNS providers.
+// Package dns is a stub of github.com/go-acme/lego/v5/providers/dns, so that Traefik compiles
+// without it. It contains no DNS providers.
 package dns
 
 import (
