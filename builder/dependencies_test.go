@@ -179,8 +179,10 @@ func TestLaterBuilds(t *testing.T) {
 		"OlderGo":         {module("go 1.21\n") + handler("", ""), module("go 1.21\n") + handler("", "\tfor range 3 {\n\t}\n"), false},
 		"NoGo":            {module("") + handler("", loop), module("") + handler("", loop+"\tw.WriteHeader(418)\n"), true},
 		"ToolTags":        {module("go 1.26\n") + handler("", "\tw.WriteHeader(experiment)\n") + tagged, module("go 1.26\n") + handler("", "\tw.WriteHeader(experiment+1)\n") + tagged, false},
-		"Case": {"-- go.mod --\nmodule Text\n\ngo 1.26\n" + handler("\t_ \"Text/Tabwriter\"\n", "") + "-- Tabwriter/t.go --\npackage t\n",
-			"-- go.mod --\nmodule Text\n\ngo 1.26\n" + handler("\t_ \"Text/Tabwriter\"\n\t_ \"text/tabwriter\"\n", "") + "-- Tabwriter/t.go --\npackage t\n", false},
+		"Case": {
+			"-- go.mod --\nmodule Text\n\ngo 1.26\n" + handler("\t_ \"Text/Tabwriter\"\n", "") + "-- Tabwriter/t.go --\npackage t\n",
+			"-- go.mod --\nmodule Text\n\ngo 1.26\n" + handler("\t_ \"Text/Tabwriter\"\n\t_ \"text/tabwriter\"\n", "") + "-- Tabwriter/t.go --\npackage t\n", false,
+		},
 		"NestedModule": {withChi("github.com/go-chi") + handler(chi, useChi) + "-- chi/v5/readme.txt --\n", withChi("github.com/go-chi") + handler(chi, useChi+useChi) + "-- chi/v5/readme.txt --\n", true},
 		"Ambiguous":    {withChi("github.com/go-chi") + handler(chi, useChi), withChi("github.com/go-chi") + handler(chi, useChi) + "-- chi/v5/chi.go --\npackage chi\n\nimport \"net/http\"\n\nvar NewRouter = http.NewServeMux\n", false},
 		"Bridge":       {module("go 1.26\n") + strings.ReplaceAll(handler("", ""), "h/h.go", "internal/h/h.go"), module("go 1.26\n") + strings.ReplaceAll(handler("", "\tw.WriteHeader(418)\n"), "h/h.go", "internal/h/h.go"), true},

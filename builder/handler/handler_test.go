@@ -110,6 +110,7 @@ func TestParseRejects(t *testing.T) {
 		"URL":          {header + "import \"https://github.com/a/b\"\n" + good, `h.go:3:8: cannot import "https://github.com/a/b": an import path is not a URL; write it without https://`},
 		"Version":      {header + "import \"example.com/a@v1.2.3\"\n" + good, `h.go:3:8: cannot import "example.com/a@v1.2.3": the version belongs in go.mod, not in the import path; write it without @v1.2.3`},
 		"Relative":     {header + "import \"./x\"\n" + good, `h.go:3:8: cannot import "./x": relative imports are not allowed; write the full import path`},
+		"Unclean":      {header + "import \"net//http\"\n" + good, `h.go:3:8: cannot import "net//http": the path is not clean; write net/http`},
 		"Internal":     {header + "import _ \"internal/abi\"\nimport _ \"net/http/internal\"\n" + good, "h.go:3:10: cannot import \"internal/abi\": it is internal to the Go distribution\nh.go:4:10: cannot import \"net/http/internal\": it is internal to the Go distribution"},
 		"Misspelled":   {strings.Replace(header, "net/http", "net/httpx", 1) + good, "h.go:2:8: cannot import \"net/httpx\": the standard library of go1.27.4 has no such package for linux\nh.go:3:1: Handler needs the package http, add: import \"net/http\""},
 		"Command":      {header + "import \"cmd/go\"\n" + good, `h.go:3:8: cannot import "cmd/go": it is internal to the Go distribution`},
