@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/build"
+	buildconstraint "go/build/constraint"
 	"go/token"
 	"go/version"
 	"io"
@@ -35,12 +36,32 @@ func (c *checker) checkConstraints(f *file) {
 	case err != nil:
 		_, reason, _ := strings.Cut(err.Error(), f.base+": ")
 		c.report(f, constraint(f.syntax), "cannot parse the build constraint: "+reason)
+	case toolTag(f.syntax) != "":
+		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint %s depends on the settings of the toolchain; remove it", toolTag(f.syntax)))
 	case !c.archive && !f.everywhere:
 		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source; remove it, because functions are built for linux/%s with %s and without cgo", excluding[0], version.Lang(GoVersion)))
 		f.built, f.everywhere = true, true
 	case c.archive && f.syntax.Name.Name == "documentation": // never compiled
 		f.built, f.everywhere = false, false
 	}
+}
+
+// toolTag returns a tag in the build constraints of a file that depends on the settings of the
+// toolchain, such as goexperiment.jsonv2 or amd64.v3; empty if there is none.
+func toolTag(syntax *ast.File) (found string) {
+	for comment := range comments(syntax) {
+		expr, err := buildconstraint.Parse(comment.Text)
+		if err != nil || comment.Pos() > syntax.Package {
+			continue
+		}
+		expr.Eval(func(tag string) bool {
+			if tag == "boringcrypto" || strings.Contains(tag, ".") && !strings.HasPrefix(tag, "go1.") {
+				found = tag
+			}
+			return true
+		})
+	}
+	return found
 }
 
 // excluding returns the architectures on which the go command does not build f.

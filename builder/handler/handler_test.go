@@ -124,6 +124,8 @@ func TestParseRejects(t *testing.T) {
 		"CgoOnly":      {"\n//go:build cgo\n" + header + good, "h.go:2:1: the build constraint excludes the source; remove it, because functions are built for linux/amd64 with go1.27 and without cgo"},
 		"IntelOnly":    {"//go:build amd64\n\n" + header + good, "h.go:1:1: the build constraint excludes the source; remove it, because functions are built for linux/arm64 with go1.27 and without cgo"},
 		"NewerGo":      {"//go:build go1.28\n\n" + header + good, "h.go:1:1: the build constraint excludes the source; remove it, because functions are built for linux/amd64 with go1.27 and without cgo"},
+		"Experiment":   {"//go:build linux || !goexperiment.jsonv2\n\n" + header + good, "h.go:1:1: the build constraint goexperiment.jsonv2 depends on the settings of the toolchain; remove it"},
+		"Boring":       {"//go:build !boringcrypto\n\n" + header + good, "h.go:1:1: the build constraint boringcrypto depends on the settings of the toolchain; remove it"},
 		"NoConstraint": {"//go:build linux &&\n\n" + header + good, "h.go:1:1: cannot parse the build constraint: parsing //go:build line: unexpected end of expression"},
 		"CgoDirective": {header + "//go:cgo_ldflag \"-lm\"\n" + good, "h.go:3:1: cgo directives are not allowed, because functions are built without cgo; remove this line"},
 		"Alias":        {header + "type W = http.ResponseWriter\nfunc Handler(w W, r *http.Request) {}", strings.Replace(wrong, ":3:", ":4:", 1)},

@@ -1,8 +1,8 @@
-// Package compile compiles programs to binaries, and also vets and tests them. A program whose
-// source has only Go files, in few packages, is compiled and linked directly if its modules are known:
-// because it has no go.mod, or because an earlier build has kept them. That halves the time. The go
-// command compiles all other programs, and those whose direct build fails. Both ways produce the same
-// binary, byte for byte.
+// Package compile compiles programs to binaries, and also vets and tests them. It calls the compiler
+// and the linker itself, without the go command, if a source needs only Go files, in at most 8 packages.
+// If the source has a go.mod, it also needs the compiled dependencies that an earlier build has kept.
+// That halves the time. The go command compiles all other programs, and those whose direct build
+// fails. Both ways produce the same binary, byte for byte.
 //
 // Sources are untrusted, so the compiler runs in a sandbox. In the builder's image, it can access
 // only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI (Linux 6.7), and UDP

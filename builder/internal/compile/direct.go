@@ -33,9 +33,9 @@ type direct struct {
 	work     workspace
 }
 
-// newDirect returns a build of b without the go command. It returns nil if the program needs the go
-// command: because its modules are vendored or not kept, because of files that are not Go, or because
-// of imports that the go command may not allow.
+// newDirect returns a build of b without the go command. It returns nil if there is no plan for the
+// program, or if the program needs the go command: because of files to embed or in assembly, because of
+// imports that the go command may reject, or because it has many packages.
 func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
 	if t.Plan == "" {
 		return nil
@@ -45,13 +45,16 @@ func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
 		return nil
 	}
 	d := &direct{Options: b, Toolchain: t, packages: map[string]string{}, dirs: authorDirs(b.Program), work: work}
+	if b.Program.Source.GoMod != nil {
+		if d.plan, err = readKeptPlan(t, image); err != nil {
+			return nil
+		}
+	}
 	if d.author, err = authorPackages(t, d.dirs, []string{b.Program.Imported()}); err != nil || len(d.author) > maxDirect {
 		return nil
 	}
-	if b.Program.Source.GoMod == nil {
+	if d.plan == nil {
 		d.plan = planOfImage(image, d.author)
-	} else if d.plan, err = readKeptPlan(t, image); err != nil {
-		return nil
 	}
 	for path, name := range d.plan.Packages {
 		d.packages[path] = filepath.Join(t.Cache, name)
@@ -84,11 +87,11 @@ func (d *direct) conflicts() bool {
 	return false
 }
 
-// suffices reports whether the author's packages have only Go files, which do not depend on settings
-// of the toolchain, and import only packages that are known and that the go command lets them import.
+// suffices reports whether the author's packages need only Go files, and import only packages that are
+// known and that the go command lets them import.
 func (d *direct) suffices() bool {
 	for _, pkg := range d.author {
-		if len(pkg.EmbedPatterns)+len(pkg.SFiles)+len(pkg.SysoFiles) > 0 || pkg.IsCommand() || toolTag(pkg) != "" {
+		if len(pkg.EmbedPatterns)+len(pkg.SFiles)+len(pkg.SysoFiles) > 0 || pkg.IsCommand() {
 			return false
 		}
 		for _, imported := range pkg.Imports {

@@ -23,8 +23,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// A programPlan is what the go command determines before it compiles a program. It is the same for
-// all programs that may use the same dependencies; see toolchain.Toolchain.
+// A programPlan is a Plan for one program, without TracingModules. It is the same for all programs
+// that may use the same dependencies; see toolchain.Toolchain.
 type programPlan struct {
 	Plan
 
@@ -48,8 +48,14 @@ func planOfImage(image *Plan, author []*build.Package) *programPlan {
 // keptPlanName is the name of the file with a programPlan, in a directory of dependencies.
 const keptPlanName = "plan.json"
 
-// maxKeptPlan is the maximum size of that file, in bytes. It has a line for each package.
-const maxKeptPlan = 16 << 20
+const (
+	// maxPackages is the maximum number of packages in a programPlan that is kept. A client of
+	// Kubernetes has about 1000.
+	maxPackages = 10000
+
+	// maxKeptPlan is the maximum size of that file, in bytes. A package takes about 200.
+	maxKeptPlan = 16 << 20
+)
 
 // readKeptPlan returns the plan that keepPlan has written, with the standard library of the image.
 func readKeptPlan(t *toolchain.Toolchain, image *Plan) (*programPlan, error) {
@@ -75,15 +81,15 @@ func readKeptPlan(t *toolchain.Toolchain, image *Plan) (*programPlan, error) {
 	return plan, nil
 }
 
-// keepPlan writes the plan for later builds with the dependencies that b.KeepPackages has kept. The
-// go command has built the program in work. On error there is no plan.
+// keepPlan writes the plan for later builds with the dependencies that b.KeepPackages has kept, unless
+// these need the go command. The go command has built the program in work.
 func keepPlan(t *toolchain.Toolchain, b Options, work workspace) error {
-	// The go command that fetched modules may have created files in dir.
 	dir, err := os.OpenRoot(toolchain.KeptDependencies(b.Program))
 	if err != nil {
 		return err
 	}
 	defer dir.Close() //nolint:errcheck // it is only a directory
+	// Without Landlock, the go command that fetched modules could have created it.
 	if err := dir.Remove(keptPlanName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -91,15 +97,23 @@ func keepPlan(t *toolchain.Toolchain, b Options, work workspace) error {
 	if err != nil {
 		return fmt.Errorf("planning the next build: %w", err)
 	}
+	if plan == nil {
+		return nil
+	}
 	data, err := json.Marshal(plan)
 	if err != nil {
 		return err
 	}
-	return dir.WriteFile(keptPlanName, data, 0o600)
+	file, err := dir.OpenFile(keptPlanName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
 }
 
-// planOfBuild returns the plan of a program that the go command has built in work. It fails if later
-// builds of the program need the go command.
+// planOfBuild returns the plan of a program that the go command has built in work; nil if newDirect
+// would not use it.
 func planOfBuild(t *toolchain.Toolchain, p *program.Program, work workspace) (*programPlan, error) {
 	link, err := readLinkConfig(work.build)
 	if err != nil {
@@ -115,16 +129,18 @@ func planOfBuild(t *toolchain.Toolchain, p *program.Program, work workspace) (*p
 	}
 	dirs := authorDirs(p)
 	author, err := authorPackages(t, dirs, []string{p.Imported()})
-	if err != nil {
+	if err != nil || len(author) > maxDirect {
 		return nil, err
 	}
+	// If another module imports one of them too, that module becomes part of the plan. After a change
+	// of the package, the linker reports that the module was compiled with another version of it.
 	for _, pkg := range author {
-		if tag := toolTag(pkg); tag != "" {
-			return nil, fmt.Errorf("%s has a file with the build constraint %s", pkg.ImportPath, tag)
-		}
 		delete(link.packages, pkg.ImportPath)
 	}
 	delete(link.packages, program.Module)
+	if len(link.packages) > maxPackages {
+		return nil, fmt.Errorf("the program has %d packages, at most %d can be kept", len(link.packages), maxPackages)
+	}
 	plan := &programPlan{Plan: Plan{Modules: link.modules, Packages: map[string]string{}}, Kept: map[string]string{}}
 	for _, setting := range info.Settings {
 		if setting.Key == "DefaultGODEBUG" {
@@ -146,7 +162,7 @@ func planOfBuild(t *toolchain.Toolchain, p *program.Program, work workspace) (*p
 
 // addKept adds the linked packages that are not in the cache of the image.
 func (p *programPlan) addKept(of *program.Program, dirs map[string]string, work workspace, link *linkConfig) (err error) {
-	left := int64(sandbox.MaxDisk) // a list that repeats files must not keep this process busy
+	left := int64(sandbox.MaxDisk)
 	for path, file := range link.packages {
 		if p.Packages[path] != "" {
 			continue
@@ -172,8 +188,8 @@ func parseModules(quoted string) (*debug.BuildInfo, error) {
 }
 
 // keptFile returns the name, in the cache of kept packages, of a package that the go command has
-// compiled. The cache names files by their hash. left is the number of bytes that may still be read; a
-// file counts as minKeptSize at least.
+// compiled. The cache names files by their hash. left is the number of bytes that may still be read: a
+// list that repeats files must not keep this process busy.
 func keptFile(p *program.Program, work workspace, compiled string, left *int64) (string, error) {
 	name, err := filepath.Rel(work.build, compiled)
 	if err != nil {
@@ -189,28 +205,13 @@ func keptFile(p *program.Program, work workspace, compiled string, left *int64) 
 	if err != nil {
 		return "", err
 	}
-	if *left -= max(n, minKeptSize); *left < 0 {
-		return "", fmt.Errorf("all packages have more than %d bytes", int64(sandbox.MaxDisk))
+	if *left -= n; *left < 0 {
+		return "", fmt.Errorf("all packages together have more than %d bytes", int64(sandbox.MaxDisk))
 	}
 	digits := hex.EncodeToString(h.Sum(nil))
 	kept := filepath.Join(digits[:2], digits+"-d")
 	_, err = os.Lstat(filepath.Join(toolchain.PackageCache(toolchain.KeptDependencies(p)), kept))
 	return kept, err
-}
-
-// minKeptSize limits the number of packages to 14,336. Compiled packages have about this size.
-const minKeptSize = 64 << 10
-
-// toolTag returns a tag of the files of a package that depends on the settings of the toolchain, such
-// as goexperiment.jsonv2 or amd64.v3, or "". BuildContext may treat it differently than the go
-// command, and package handler ignores it.
-func toolTag(p *build.Package) string {
-	for _, tag := range p.AllTags {
-		if strings.Contains(tag, ".") && !strings.HasPrefix(tag, "go1.") {
-			return tag
-		}
-	}
-	return ""
 }
 
 // isStandard reports whether a package is in the standard library, if the image contains it.

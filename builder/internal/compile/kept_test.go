@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,27 +14,24 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// TestPlanOfBuild gives planOfBuild linker configurations that must not become a plan, and which the
-// go command may write.
+// TestPlanOfBuild gives planOfBuild configurations of the linker.
 func TestPlanOfBuild(t *testing.T) {
 	padding := strings.Repeat("x", 16)
 	modules := "modinfo " + strconv.Quote(padding+"path\tgoless.io/function\ndep\texample.com/m\tv0.0.0\n"+padding) + "\n"
 	const source = "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n-- a.go --\npackage m\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n" +
 		"-- util/util.go --\npackage util\n"
-	const tagged = source + "-- b.go --\n//go:build amd64.v1\n\npackage m\n"
 	for name, c := range map[string]struct {
 		source, config string
 		want           string
 	}{
 		"Complete":         {source, modules + "packagefile example.com/m=FILE\npackagefile goless.io/function=FILE\npackagefile example.com/x=FILE\n", ""},
 		"OwnPackage":       {source, modules + "packagefile example.com/x=FILE\npackagefile example.com/m/util=FILE\n", "another module imports the package example.com/m/util of the author"},
-		"ToolTag":          {tagged, modules, "example.com/m has a file with the build constraint amd64.v1"},
 		"NoModules":        {source, "packagefile example.com/x=FILE\n", "reading the modules of the program"},
 		"UnknownModule":    {source, strings.Replace(modules, "example.com/m", "example.com/n", 1), "the versions of the program and of the module example.com/m are unknown"},
 		"MissingPackage":   {source, modules + "packagefile example.com/x=/none\n", "finding the package example.com/x"},
 		"UncachedPackage":  {source, modules + "packagefile example.com/x=OTHER\n", "finding the package example.com/x"},
-		"TooManyPackages":  {source, modules + manyPackages(15000), "all packages have more than"},
-		"RepeatedPackages": {source, modules + manyPackages(1000), ""},
+		"TooManyPackages":  {source, modules + manyPackages(10001), "the program has 10001 packages, at most 10000 can be kept"},
+		"RepeatedPackages": {source, modules + manyPackages(10000), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := buildtest.Write(t, c.source)
@@ -49,6 +47,38 @@ func TestPlanOfBuild(t *testing.T) {
 				t.Errorf("planOfBuild: %v, %v", plan, err)
 			}
 		})
+	}
+}
+
+// TestKeepPlan checks that keepPlan replaces what a go command has created in the place of the plan,
+// and that an empty plan does no harm.
+func TestKeepPlan(t *testing.T) {
+	tools := planned(t)
+	p := buildtest.Write(t, "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n-- a.go --\npackage m\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
+	padding := strings.Repeat("x", 16)
+	good := "modinfo " + strconv.Quote(padding+"path\tgoless.io/function\ndep\texample.com/m\tv0.0.0\n"+padding) + "\n"
+	tools.Dependencies = toolchain.KeptDependencies(p)
+	file, elsewhere := filepath.Join(tools.Dependencies, keptPlanName), filepath.Join(t.TempDir(), "elsewhere")
+	for config, wantErr := range map[string]bool{good: false, "": true} {
+		work := builtByGo(t, p, config)
+		if err := errors.Join(os.WriteFile(elsewhere, []byte("{}"), 0o600), os.RemoveAll(file), os.Symlink(elsewhere, file)); err != nil {
+			t.Fatal(err)
+		}
+		if err := keepPlan(tools, Options{Program: p}, work); (err != nil) != wantErr {
+			t.Errorf("keepPlan: %v", err)
+		}
+		if _, err := readKeptPlan(tools, &Plan{}); (err != nil) != wantErr {
+			t.Errorf("readKeptPlan: %v", err)
+		}
+		if data, err := os.ReadFile(elsewhere); err != nil || string(data) != "{}" {
+			t.Errorf("the target of a link became %q, %v", data, err)
+		}
+	}
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if newDirect(tools, Options{Program: p}, workspace{}) == nil {
+		t.Error("an empty plan cannot be read")
 	}
 }
 

@@ -192,3 +192,20 @@ func doubled(n int) string {
 	}
 	return b.String() + "\nvar x t" + strings.Repeat("_", n) + "\n"
 }
+
+// TestVetConfigs checks that go vet reads those of the author's packages that are in the binary,
+// including one that only another module imports.
+func TestVetConfigs(t *testing.T) {
+	p := buildtest.Write(t, withModule+"-- c/c.go --\npackage c\n-- d/d.go --\npackage d\n")
+	configs, err := vetConfigs(buildtest.Machine(t), p, t.TempDir(), map[string]string{"example.com/m": "1", "example.com/m/b": "2", "example.com/m/d": "3", "net/http": "4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range configs {
+		got = append(got, c.ImportPath)
+	}
+	if diff := cmp.Diff([]string{"example.com/m/b", "example.com/m", "example.com/m/d"}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

@@ -9,7 +9,8 @@ import (
 )
 
 // BuildContext returns the build context that selects the files to compile. It follows the rules of
-// t, and not those of the environment or of the Go version that compiled this program.
+// t, and not those of the environment or of the Go version that compiled this program, except for
+// tags such as goexperiment.jsonv2, which package handler rejects.
 func (t *Toolchain) BuildContext() *build.Context {
 	c := build.Default
 	c.GOROOT, c.GOPATH, c.CgoEnabled, c.ReleaseTags = t.Root, "", false, nil
