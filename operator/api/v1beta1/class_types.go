@@ -240,7 +240,8 @@ type FunctionClassStatus struct {
 
 	// conditions contain:
 	//   - Ready: False if the namespaceSelector is invalid, so that no function uses the class; True
-	//     otherwise. Whether the API server accepts pods of the class is not checked.
+	//     otherwise. It does not report whether the API server accepts pods of the class. Admission
+	//     checks that when the class is applied.
 	//   - Stalled: True while the namespaceSelector is invalid; absent otherwise.
 	//   - RolledOut: True when all functions with a Deployment, without those that wait for their
 	//     first build, use the current spec of the class, and the rollouts that applied it are

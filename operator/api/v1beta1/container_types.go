@@ -231,11 +231,10 @@ type BuildSpec struct {
 	Resources *Resources `json:"resources,omitempty"`
 
 	// timeout is the maximum duration of a build, including the download of modules. It also limits
-	// the run of the tests, separately. Default: the setting "build.timeout". If that is not set, 1m;
-	// for a build without a build cache in the builder image, 5m. Range: 1s to 1h. The cluster has a
-	// maximum, by default 10m (see the setting "build.maxTimeout"). Admission rejects a longer
-	// timeout. If a stored spec exceeds the maximum, for example because the maximum was lowered
-	// later, the operator uses the maximum and reports that in the status.
+	// the run of the tests, separately. Default: the setting "build.timeout". If that is not set, 1m.
+	// Range: 1s to 1h. The cluster has a maximum, by default 10m (see the setting "build.maxTimeout").
+	// Admission rejects a longer timeout. If a stored spec exceeds the maximum, for example because
+	// the maximum was lowered later, the operator uses the maximum and reports that in the status.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

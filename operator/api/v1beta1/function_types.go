@@ -73,8 +73,9 @@ type FunctionSpec struct {
 	// from the cache.
 	Summary *SourceSummary `json:"-"`
 
-	// function is the Go source. It declares func Handler(w http.ResponseWriter, r *http.Request)
-	// in any package except main. It is one of:
+	// function is the Go source. It declares func Handler(w http.ResponseWriter, r *http.Request).
+	// Its package can have any name except main, _, documentation and names that end in _test. It is
+	// one of:
 	//   - a single Go file, which may import the standard library, goless.io/runtime and
 	//     goless.io/runtime/otlp
 	//   - a txtar archive of several files: Go files, packages in subdirectories, files to embed,
@@ -211,10 +212,10 @@ type FunctionSpec struct {
 	// resources are the resource requests and limits of the function container. Defaults, unless
 	// the FunctionClass or the cluster settings change them:
 	//   - requests: cpu 50m, memory 32Mi, ephemeral-storage 16Mi
-	//   - limits: memory 256Mi, ephemeral-storage 1Gi. cpu has no limit, unless an administrator sets
-	//     cpu explicitly in maxResources of the FunctionClass or in the setting
-	//     "function.maxResources" (the built-in maximum of 4 cpu does not count): then that value is
-	//     the default limit
+	//   - limits: memory 256Mi, ephemeral-storage 1Gi. By default, cpu has no limit. If an
+	//     administrator sets cpu in maxResources of the FunctionClass or in the setting
+	//     "function.maxResources", that value is also the default limit of cpu. The built-in maximum
+	//     of 4 cpu is not a default limit
 	//
 	// The cluster has a maximum for each amount in this field, by default 4 cpu, 4Gi of memory and
 	// 4Gi of ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger

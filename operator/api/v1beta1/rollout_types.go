@@ -59,10 +59,11 @@ type Verify struct {
 	// maxErrors is the number of percentage points by which the error rate of the new version may
 	// exceed that of the old version: with 5%, and old pods that fail 2% of their requests, the new
 	// version may fail 7%. If the old pods have served no requests, their error rate counts as 0%.
-	// Failed requests are responses with a status of 5xx, panics and timeouts; rejections beyond
-	// concurrency do not count. The comparison is statistical (99% confidence). For example, if the
-	// old version fails no requests, 8 of 20 or 21 of 200 requests to the new version must fail to
-	// exceed 5%. Default: 5%. Range: 0% to 99.99%.
+	// Failed requests are responses with a status of 5xx, panics, timeouts, and responses that the
+	// handler aborted or whose length differs from Content-Length. Rejections beyond concurrency do
+	// not count. The comparison is statistical (99% confidence). For example, if the old version fails
+	// no request and each version has received 20, 8 must fail to exceed 5%; with 200 each, 21.
+	// Default: 5%. Range: 0% to 99.99%.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]|[1-9][0-9])([.][0-9]{1,2})?%$')",message="maxErrors must be a percentage from 0% to 99.99%, such as 5%"

@@ -94,10 +94,10 @@ type Scaling struct {
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// requests is the target for the average number of requests that a replica serves at the same
-	// time. goless-activator polls the pods every 2 seconds and sets the number of replicas. If the
-	// load requires more replicas, they are added immediately, but in 15 seconds the number at most
-	// doubles or grows by 4, whichever is more. If it requires fewer, they are removed after 5
-	// minutes. Requests that exceed concurrency count too. A metrics server is not required.
+	// time. goless-activator polls the pods every 2 seconds (every 4 seconds while there are no
+	// requests) and sets the number of replicas. If the load requires more replicas, they are added
+	// immediately, but in 15 seconds the number at most doubles or grows by 4, whichever is more. If
+	// it requires fewer, they are removed after 5 minutes. Requests that exceed concurrency count too. A metrics server is not required.
 	//
 	// Default: none, which means that the number of replicas depends on the cpu usage. Range: 1 to
 	// 10000, and at most concurrency if that is set. It cannot be combined with cpu. A change does

@@ -235,10 +235,10 @@ type FunctionStatus struct {
 	// +optional
 	Build *BuildStatus `json:"build,omitempty"`
 
-	// currentRevision is the name of the ControllerRevision of the latest spec. It is empty while there
-	// is none: the spec is invalid or cannot be validated, is being compiled or tested, does not
-	// compile, fails its tests, or, for a sleeping function, waits until a pod of the previous
-	// revision has started.
+	// currentRevision is the name of the ControllerRevision of the latest spec. It is empty while the
+	// latest spec is not in the Deployment: it is invalid or cannot be validated, is being compiled or
+	// tested, does not compile, fails its tests, was rolled back (see rollout.verify), or, for a
+	// sleeping function, waits until a pod of the previous revision has started.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 

@@ -178,9 +178,8 @@ type Build struct {
 	Resources    v1beta1.Resources `json:"resources,omitzero"`
 	MaxResources v1beta1.Amounts   `json:"maxResources,omitzero"`
 
-	// Timeout is the default of spec.build.timeout. 0 means the default of the builder: one minute,
-	// or five minutes without a build cache. MaxTimeout limits spec.build.timeout. Default: 10m.
-	// Neither may be negative.
+	// Timeout is the default of spec.build.timeout. 0 means the default of the builder: one minute.
+	// MaxTimeout limits spec.build.timeout. Default: 10m. Neither may be negative.
 	Timeout    metav1.Duration `json:"timeout,omitzero"`
 	MaxTimeout metav1.Duration `json:"maxTimeout,omitzero"`
 

@@ -38,10 +38,12 @@ const (
 
 	// ReasonBlocked means that later events wait for an event that is not delivered, for one of
 	// these reasons:
-	//   - The attempts to deliver the event are exhausted. It is retried about once a minute until
+	//   - The attempts to deliver the event are exhausted. It is retried every 30 to 60 seconds until
 	//     the function accepts it.
 	//   - The function has not received the event for a minute, because the function does not
 	//     respond or is busy.
+	//   - Messages that NATS servers have sent did not arrive, and events have waited for them for
+	//     more than a minute.
 	ReasonBlocked = "Blocked"
 
 	// ReasonDeadLetterFailed means that an event cannot be written to the dead-letter topic or
@@ -131,8 +133,8 @@ type StreamSpec struct {
 
 	// onExhausted determines what happens to an event whose attempts are exhausted or that the
 	// function rejects. It applies only if deadLetter is not set. Default: Block.
-	//   - Block retries the event about once a minute until the function accepts it. Later events
-	//     wait.
+	//   - Block retries the event every 30 to 60 seconds, or later if Retry-After requests it, until
+	//     the function accepts it. Later events wait.
 	//   - Drop discards the event.
 	// +optional
 	// +kubebuilder:default=Block
@@ -171,8 +173,8 @@ type StreamSpec struct {
 // StreamBatch configures the batches of events.
 type StreamBatch struct {
 	// size is the maximum number of events in one request. Range: 1 to 1000. A request contains the
-	// events that are waiting when it is created, up to 1 MiB in total. The trigger does not wait
-	// for more events.
+	// events that are waiting when it is created, up to about 1 MiB in total. A larger event is
+	// sent alone. The trigger does not wait for more events.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

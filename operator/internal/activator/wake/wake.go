@@ -5,7 +5,8 @@
 //	attempt.go  waits for a ready pod, once for all requests to a function
 //	gate.go     spreads requests over the pods of a function that scales by its requests in flight
 //	scale.go    scales a Deployment up from zero
-//	raise.go    adds replicas to such a function while requests wait for its pods
+//	raise.go    adds replicas to a function that scales by its requests in flight, while requests
+//	            wait for its pods
 //	metrics.go  metrics
 package wake
 
