@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,6 +85,10 @@ func program(t *testing.T, source string, dirs ...string) string {
 		p.Packages = append(p.Packages, Package{Dir: pkg, Binary: binary})
 	}
 	output := filepath.Join(dir, "tests.exe")
+	// A process that a parallel test forks would inherit the open file until it executes its program,
+	// and the file could not be executed until then: https://go.dev/issue/22315
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := Write(output, p); err != nil {
 		t.Fatal(err)
 	}
