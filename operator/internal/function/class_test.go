@@ -435,8 +435,8 @@ func TestSchemaOfClasses(t *testing.T) {
 		"RootGroup":  {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{FSGroup: new(int64(0))}}, "spec.podUser.fsGroup"},
 		"NoID":       {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{RunAsUser: new(int64(1 << 31))}}, "spec.podUser.runAsUser"},
 		"BundleKey":  {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{CABundle: v1beta1.KeyOf{Name: "ca", Key: "../ca"}}}}, "spec.build.modules.caBundle.key"},
-		"Label":      {v1beta1.FunctionClassSpec{Labels: map[string]string{"goless.io/function": "other"}}, "set by Goless"},
-		"Annotation": {v1beta1.FunctionClassSpec{Annotations: map[string]string{"goless.io/values": "x"}}, "set by Goless"},
+		"Label":      {v1beta1.FunctionClassSpec{Labels: map[string]string{"goless.io/function": "other"}}, "are reserved"},
+		"Annotation": {v1beta1.FunctionClassSpec{Annotations: map[string]string{"goless.io/values": "x"}}, "are reserved"},
 		"FileProxy":  {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoProxy: "https://proxy.example.com|file:///x"}}}, "must not have a file: URL"},
 		"FileSums":   {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoSumDB: "sum.example+key file:///x"}}}, "must not have a file: URL"},
 	} {
