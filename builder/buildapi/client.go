@@ -1,7 +1,6 @@
 package buildapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -105,19 +105,10 @@ func (c *Client) At(url string) *Client {
 // client may retry. When ctx ends, the service cancels the build unless another client waits for
 // it.
 func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event, error) {
-	body, err := json.Marshal(o)
-	if err != nil {
-		return Event{}, fmt.Errorf("encoding the order: %w", err)
-	}
+	tests := o.Tests
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+BuildsPath, bytes.NewReader(body))
-	if err != nil {
-		return Event{}, fmt.Errorf("ordering a build: %w", err)
-	}
-	request.Header.Set("Authorization", "Bearer "+c.keys.Token())
-	request.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(request)
+	response, err := c.post(ctx, o)
 	if err != nil {
 		return Event{}, fmt.Errorf("sending the order: %w", err)
 	}
@@ -127,7 +118,7 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 	if response.StatusCode != http.StatusOK {
 		return Event{}, statusError(response)
 	}
-	event, err := follow(&watchedReader{response.Body, quiet, c.MaxSilence}, o.Tests, notify)
+	event, err := follow(&watchedReader{response.Body, quiet, c.MaxSilence}, tests, notify)
 	if errors.Is(err, ErrNoTests) {
 		return Event{}, err
 	}
@@ -139,6 +130,59 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 	}
 	_, _ = io.CopyN(io.Discard, response.Body, 1) // reads up to EOF, so that the connection can be reused
 	return event, nil
+}
+
+// post sends an order. It releases the encoded order when the service has accepted it: a build may be
+// queued for minutes, and net/http keeps a request until its response ends.
+func (c *Client) post(ctx context.Context, o Order) (*http.Response, error) {
+	encoded, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	body := &body{data: encoded}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+BuildsPath, body.open())
+	if err != nil {
+		return nil, err
+	}
+	request.ContentLength = int64(len(encoded))
+	request.GetBody = func() (io.ReadCloser, error) { return body.open(), nil }
+	request.Header.Set("Authorization", "Bearer "+c.keys.Token())
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.http.Do(request)
+	if err == nil && response.StatusCode == http.StatusOK {
+		body.release()
+	}
+	return response, err
+}
+
+// body is the body of a request, which can be removed from memory while the request is in progress.
+type body struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (b *body) open() io.ReadCloser {
+	return io.NopCloser(io.NewSectionReader(b, 0, int64(len(b.data))))
+}
+
+// ReadAt reads from the body. A body that was released is empty.
+func (b *body) ReadAt(p []byte, offset int64) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if offset >= int64(len(b.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, b.data[offset:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (b *body) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.data = nil
 }
 
 // follow reads events up to the one that contains the report. With tests, all of them must say so.

@@ -52,6 +52,9 @@ type Orders struct {
 	// byKey contains a value for each order that is being sent by its key.
 	byKey chan struct{}
 
+	// uploads contains a value for each order that is being sent with its source.
+	uploads chan struct{}
+
 	// ctx is canceled when the manager stops, which cancels all orders.
 	ctx context.Context
 	end context.CancelFunc
@@ -61,8 +64,8 @@ type Orders struct {
 	byFunction map[types.NamespacedName]map[string]*order
 }
 
-// An order is an order for one source of a Function, with its answer. It drops its source when the
-// service has responded, because many sources would use too much memory.
+// An order is an order for one source of a Function, with its answer. It has the source only until
+// it was sent for the first time, because many sources would use too much memory.
 type order struct {
 	buildapi.Order
 	key    string
@@ -79,7 +82,7 @@ type Load func(context.Context) (string, error)
 
 // New returns Orders for a service. The caller adds them to a manager.
 func New(service *Service) *Orders {
-	o := &Orders{service: service, changed: make(chan event.GenericEvent), byKey: make(chan struct{}, maxByKey), byFunction: map[types.NamespacedName]map[string]*order{}}
+	o := &Orders{service: service, changed: make(chan event.GenericEvent), byKey: make(chan struct{}, maxByKey), uploads: make(chan struct{}, maxUploads), byFunction: map[types.NamespacedName]map[string]*order{}}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	return o
 }

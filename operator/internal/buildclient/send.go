@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -65,11 +66,7 @@ func (o *Orders) run(ctx context.Context, fn types.NamespacedName, known *order)
 		if err != nil && time.Since(since)+pause > toleratedErrors {
 			answer.Trouble = fmt.Sprintf("the build service has been unavailable since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
 		}
-		if err == nil {
-			o.mu.Lock()
-			known.Source = ""
-			o.mu.Unlock()
-		}
+		o.drop(known)
 		o.set(ctx, fn, known, answer)
 		if kind == noRetry || !known.wait(ctx, kind, pause) {
 			return
@@ -100,7 +97,7 @@ func (o *order) wait(ctx context.Context, kind wait.Backoff, pause time.Duration
 // service usually has it.
 func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order) (Answer, error) {
 	o.mu.Lock()
-	answer, sending := known.answer, known.Order
+	answer, wanted := known.answer, known.Order
 	o.mu.Unlock()
 	connection, err := o.service.connect(ctx)
 	if err != nil {
@@ -110,19 +107,20 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 	if answer.Binary != nil {
 		key = answer.Binary.Key
 	}
-	if sending.Source == "" && key != "" {
-		event, err := o.sendKey(ctx, connection, buildapi.Order{Namespace: sending.Namespace, Key: key, Tests: sending.Tests})
+	if wanted.Source == "" && key != "" {
+		event, err := o.sendKey(ctx, connection, buildapi.Order{Namespace: wanted.Namespace, Key: key, Tests: wanted.Tests})
 		if !buildapi.Unknown(err) {
 			return o.answer(connection, answer, event, err)
 		}
 	}
-	if sending.Source == "" {
-		if sending.Source, err = o.load(ctx, known); err != nil {
-			return answer, err
-		}
+	sending, uploaded, err := o.withSource(ctx, known)
+	defer uploaded()
+	if err != nil {
+		return answer, err
 	}
 	sent := time.Now()
 	event, err := connection.client.Build(ctx, sending, func(event buildapi.Event) {
+		uploaded()
 		if len(event.Report) > 0 {
 			return
 		}
@@ -173,13 +171,42 @@ func (o *Orders) answer(connection *connection, before Answer, last buildapi.Eve
 	return answer, nil
 }
 
-// load returns the source of an order and stores it until the service responds.
-func (o *Orders) load(ctx context.Context, known *order) (string, error) {
-	source, err := known.load(ctx)
+// maxUploads is the maximum number of orders that are sent with their source at the same time. Each
+// needs several times the size of its source in memory.
+const maxUploads = 16
+
+// withSource returns an order with its source, which it reads if necessary. The caller must call
+// uploaded when the service has received the order; further calls have no effect. An order that has
+// to wait for others does not keep its source.
+func (o *Orders) withSource(ctx context.Context, known *order) (sending buildapi.Order, uploaded func(), err error) {
+	select {
+	case o.uploads <- struct{}{}:
+	default:
+		o.drop(known)
+		select {
+		case o.uploads <- struct{}{}:
+		case <-ctx.Done():
+			return buildapi.Order{}, func() {}, ctx.Err()
+		}
+	}
+	uploaded = sync.OnceFunc(func() {
+		o.drop(known)
+		<-o.uploads
+	})
+	o.mu.Lock()
+	sending = known.Order
+	o.mu.Unlock()
+	if sending.Source == "" {
+		sending.Source, err = known.load(ctx)
+	}
+	return sending, uploaded, err
+}
+
+// drop removes the source of an order from memory.
+func (o *Orders) drop(known *order) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	known.Source = source
-	return source, err
+	known.Source = ""
 }
 
 func (c *connection) binary(key string) *desired.Binary {

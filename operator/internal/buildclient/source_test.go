@@ -2,12 +2,20 @@ package buildclient
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/builder/buildapi"
+	"goless.io/builder/buildapi/buildapitest"
 	"goless.io/operator/internal/buildclient/buildtest"
 )
 
@@ -16,8 +24,7 @@ var (
 	wanted = buildapi.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
 )
 
-// start returns Orders for a service that replies with the report for each source. It consumes the
-// events until the end of the test.
+// start returns Orders for a service that replies with the report for each source.
 func start(t *testing.T, report map[string]string) (*Orders, *buildtest.Service) {
 	t.Helper()
 	keys, err := buildapi.NewKeys(make([]byte, buildapi.SeedSize))
@@ -28,6 +35,13 @@ func start(t *testing.T, report map[string]string) (*Orders, *buildtest.Service)
 	t.Cleanup(service.Close)
 	service.Set(t, func(o buildapi.Order) buildtest.Reply { return buildtest.Reply{Report: report[o.Source]} })
 	orders := New(&Service{last: &connection{url: service.URL, keys: keys, client: buildapi.NewClient(service.URL, keys)}})
+	readChanged(t, orders)
+	return orders, service
+}
+
+// readChanged consumes the events of orders until the end of the test, and closes them then.
+func readChanged(t *testing.T, orders *Orders) {
+	t.Helper()
 	ended := make(chan struct{})
 	go func() {
 		for {
@@ -42,7 +56,6 @@ func start(t *testing.T, report map[string]string) (*Orders, *buildtest.Service)
 		orders.close()
 		close(ended)
 	})
-	return orders, service
 }
 
 // source returns the stored source of an order.
@@ -161,4 +174,69 @@ func TestOrdersByKeyAreBounded(t *testing.T) {
 	}
 	<-orders.byKey
 	await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
+}
+
+// No more than maxUploads orders are sent with their source at the same time. The others do not keep
+// their source while they wait.
+func TestUploadsAreBounded(t *testing.T) {
+	orders, service := start(t, map[string]string{wanted.Source: buildtest.Built})
+	for range maxUploads { // orders that the service does not answer
+		orders.uploads <- struct{}{}
+	}
+	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return wanted.Source, nil })
+	await(t, "the source is dropped", func() bool { return orders.source("1") == "" })
+	if len(service.Orders(wanted.Namespace)) != 0 {
+		t.Error("the order did not wait")
+	}
+	<-orders.uploads
+	await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
+	if n := len(orders.uploads); n != maxUploads-1 {
+		t.Errorf("%d uploads are counted after the order was sent, want %d", n, maxUploads-1)
+	}
+}
+
+// An order that is queued in the service, or that the service rejects, needs little memory in the
+// operator, however large its source is.
+func TestOrdersDoNotKeepTheirSource(t *testing.T) {
+	keys, err := buildapi.NewKeys(make([]byte, buildapi.SeedSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const orders, rejected, size = 64, 32, 240 << 10
+	var received atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if received.Add(1) <= rejected {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		buildapitest.Tell(w, buildapi.Event{Waiting: true})
+		<-r.Context().Done()
+	}))
+	if server.TLS, err = keys.ServerTLS(); err != nil {
+		t.Fatal(err)
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	all := New(&Service{last: &connection{url: server.URL, keys: keys, client: buildapi.NewClient(server.URL, keys)}})
+	readChanged(t, all)
+	before := heap()
+	for i := range orders {
+		name := types.NamespacedName{Namespace: "team", Name: strconv.Itoa(i)}
+		load := func(context.Context) (string, error) { return strings.Repeat("<", size), nil } // 6 bytes each in JSON
+		source, _ := load(t.Context())
+		all.Add(name, "1", buildapi.Order{Namespace: "team", Source: source}, "", load)
+	}
+	await(t, "all orders are queued in the service", func() bool { return received.Load() >= orders+rejected })
+	if grown := heap() - before; grown > orders*size {
+		t.Errorf("%d orders with sources of %d bytes need %d bytes", orders, size, grown)
+	}
+}
+
+// heap returns the size of the objects on the heap that are in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
