@@ -2,6 +2,8 @@ package observe
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,8 +39,9 @@ type verdict struct {
 }
 
 // Load sets the source of a Function that was read from the cache. It reads the source from the API
-// server: from the Function, or from the ConfigMap of a former revision. It keeps the summary,
-// which is expensive to compute. The error is a conflict if the source has changed in the meantime
+// server: from the Function, or from the ConfigMap of a former revision. It keeps the summary, and
+// does not compute it again, because that may parse the source, without the limit of package
+// validation. The error is a conflict if the source has changed in the meantime
 // or no longer exists.
 func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 	if fn.Spec.Summary == nil || fn.Spec.Function != "" {
@@ -49,7 +52,7 @@ func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading the source: %w", err)
 		}
-		if err == nil && desired.SummaryOf(source) == *fn.Spec.Summary {
+		if sum := sha256.Sum256([]byte(source)); err == nil && hex.EncodeToString(sum[:]) == fn.Spec.Summary.SHA256 {
 			fn.Spec.Function = source
 			return nil
 		}
