@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 )
@@ -72,6 +73,7 @@ func (b *binary) execute(program []string, admin *net.TCPListener) (message stri
 		return "no binary to execute: " + err.Error(), exitNoBinary
 	}
 	err = syscall.Exec(path(file), program, os.Environ())
+	runtime.KeepAlive(file) // path contains only the number of its descriptor
 	return "cannot execute the binary: " + err.Error(), exitNoExecution
 }
 
