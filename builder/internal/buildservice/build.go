@@ -61,7 +61,7 @@ func (s *Service) limits(o buildapi.Order) (timeout time.Duration, memory int64)
 // build builds, stores the result and returns the report. It returns nil if ctx has ended.
 func (s *Service) build(ctx context.Context, key string, o buildapi.Order, waited time.Duration) json.RawMessage {
 	started := time.Now()
-	report := s.result(ctx, s.builder(o), key, o)
+	report := s.compileAndStore(ctx, s.builder(o), key, o)
 	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
 		report.Message += fmt.Sprintf("; the build service allows at most %d MiB", s.config.MaxMemory>>20)
 	}
@@ -125,8 +125,8 @@ func (s *Service) builder(o buildapi.Order) *builder.Builder {
 // when all slots are in use.
 func processorsOfEach(processors, builds int) int { return (processors + builds - 1) / builds }
 
-// result builds, and stores the result if a repeated build would have the same one.
-func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o buildapi.Order) (report builder.Report) {
+// compileAndStore builds, and stores the result if a repeated build would have the same one.
+func (s *Service) compileAndStore(ctx context.Context, b *builder.Builder, key string, o buildapi.Order) (report builder.Report) {
 	started := time.Now()
 	failed := func(err error) builder.Report { return builder.NewReport(b, time.Since(started), err) }
 	defer func() {

@@ -117,7 +117,7 @@ func (d *direct) knows(path string) bool {
 // run executes all commands in one sandbox. With Options.Vet, it starts go vet when the linker
 // starts. On error the vetting is nil.
 func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *vetting, error) {
-	commands, err := d.commands()
+	commands, err := d.commandLines()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,9 +150,9 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 	return r, v, nil
 }
 
-// commands returns the command lines of the compiler, for the author's packages and for main, and of
+// commandLines returns the command lines of the compiler, for the author's packages and for main, and of
 // the linker.
-func (d *direct) commands() ([][]string, error) {
+func (d *direct) commandLines() ([][]string, error) {
 	language := d.plan.Language
 	if d.Program.Source.GoMod != nil {
 		language = version.Lang(goVersion(d.Program.Source))
@@ -160,14 +160,14 @@ func (d *direct) commands() ([][]string, error) {
 	var commands [][]string
 	for i, pkg := range d.author {
 		trimmed := d.plan.AuthorDir + strings.TrimPrefix(pkg.ImportPath, d.Program.Path)
-		command, err := d.compile(pkg, "author"+strconv.Itoa(i), trimmed, language)
+		command, err := d.compileCommand(pkg, "author"+strconv.Itoa(i), trimmed, language)
 		if err != nil {
 			return nil, err
 		}
 		commands = append(commands, command)
 	}
 	main := &build.Package{ImportPath: "main", Dir: d.Program.Dir, GoFiles: []string{"main.go"}, Imports: []string{d.Program.Imported(), program.RuntimeModule}}
-	command, err := d.compile(main, "main", program.Module, d.plan.Language)
+	command, err := d.compileCommand(main, "main", program.Module, d.plan.Language)
 	if err != nil {
 		return nil, err
 	}
@@ -184,10 +184,10 @@ func (d *direct) commands() ([][]string, error) {
 	return append(commands, command, append(link, output)), nil
 }
 
-// compile returns the command line of the compiler for a package, and adds its output to d.packages.
+// compileCommand returns the command line of the compiler for a package, and adds its output to d.packages.
 // name is that of the output, without extension. trimmed replaces the directory of the package in the
 // binary.
-func (d *direct) compile(pkg *build.Package, name, trimmed, language string) ([]string, error) {
+func (d *direct) compileCommand(pkg *build.Package, name, trimmed, language string) ([]string, error) {
 	config, err := d.writeConfig(name+".cfg", "", pkg.Imports)
 	if err != nil {
 		return nil, err

@@ -90,7 +90,7 @@ func TestDeletingDeployments(t *testing.T) {
 		fn.Name = name
 		want := desired.Deployment(fn, installed, "", nil)
 		if test.marked {
-			desired.AwaitBuild(want)
+			desired.MarkAwaitsBuild(want)
 		}
 		d := convert(t, want, &appsv1.Deployment{})
 		if err := operator.Create(t.Context(), d); err != nil {

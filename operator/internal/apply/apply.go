@@ -185,7 +185,7 @@ func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observ
 	}
 	for _, ordered := range p.Orders {
 		built := ""
-		if binary := desired.BinaryOf(seen.Applied(), ordered); binary != nil {
+		if binary := desired.BinaryFor(seen.Applied(), ordered); binary != nil {
 			built = binary.Key
 		}
 		add(ordered, false, built)

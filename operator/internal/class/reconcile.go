@@ -146,7 +146,7 @@ func deploymentFacts(d *appsv1.Deployment) ofDeployment {
 
 // awaitsBuild reports whether the pods of a Deployment wait for their first binary.
 func awaitsBuild(d *appsv1.Deployment) bool {
-	return desired.IsMarked(d) && d.Status.ReadyReplicas == 0 && workload.Progressing(d).Reason != workload.NewReplicaSetAvailable
+	return desired.AwaitsBuildOf(d) && d.Status.ReadyReplicas == 0 && workload.Progressing(d).Reason != workload.NewReplicaSetAvailable
 }
 
 // membership returns a function that reports whether a Function has a class. It remembers the result

@@ -51,9 +51,9 @@ func (b *Binary) replace(v *envVar, name string) {
 	}
 }
 
-// BinaryOf returns the binary that the pods of a Deployment run. It returns nil if they run a
+// BinaryFor returns the binary that the pods of a Deployment run. It returns nil if they run a
 // different source from that of the Function, or compile the source themselves.
-func BinaryOf(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *Binary {
+func BinaryFor(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *Binary {
 	if podTemplate(d).Annotations[sourceAnnotation] != Summary(fn).SHA256 {
 		return nil
 	}
@@ -78,19 +78,19 @@ func BinaryIn(d *appsv1ac.DeploymentApplyConfiguration) *Binary {
 	return &b
 }
 
-// AwaitBuild marks a Deployment whose binary is still being compiled, and returns it.
-func AwaitBuild(d *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
+// MarkAwaitsBuild marks a Deployment whose binary is still being compiled, and returns it.
+func MarkAwaitsBuild(d *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	return d.WithLabels(map[string]string{awaitsBuildLabel: "true"})
 }
 
-// AwaitsBuild reports whether a Deployment that the operator has applied has the mark of AwaitBuild.
+// AwaitsBuildIn reports whether a Deployment that the operator has applied has the mark of MarkAwaitsBuild.
 // The mark may remain after the build, when the pods already serve. d may be nil.
-func AwaitsBuild(d *appsv1ac.DeploymentApplyConfiguration) bool {
+func AwaitsBuildIn(d *appsv1ac.DeploymentApplyConfiguration) bool {
 	return hasTemplate(d) && d.Labels[awaitsBuildLabel] != ""
 }
 
-// IsMarked reports whether a Deployment read from the cluster has the mark of AwaitBuild.
-func IsMarked(d *appsv1.Deployment) bool { return d.Labels[awaitsBuildLabel] != "" }
+// AwaitsBuildOf reports whether a Deployment read from the cluster has the mark of MarkAwaitsBuild.
+func AwaitsBuildOf(d *appsv1.Deployment) bool { return d.Labels[awaitsBuildLabel] != "" }
 
 func strategyOf(binary *Binary) v1beta1.BuildStrategy {
 	if binary == nil {

@@ -65,18 +65,18 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// BinaryOf reads the binary of the pods from the fields that the operator owns, and ignores it if
+// BinaryFor reads the binary of the pods from the fields that the operator owns, and ignores it if
 // another client has changed them.
-func TestBinaryOf(t *testing.T) {
+func TestBinaryFor(t *testing.T) {
 	fn := function(everyField)
 	whole := func() *appsv1ac.DeploymentApplyConfiguration { return desired.Deployment(fn, configured, "", binary) }
-	if diff := cmp.Diff(binary, desired.BinaryOf(whole(), fn)); diff != "" {
+	if diff := cmp.Diff(binary, desired.BinaryFor(whole(), fn)); diff != "" {
 		t.Error(diff)
 	}
-	if got := desired.BinaryOf(whole(), function(func(fn *v1beta1.Function) { fn.Spec.Function += "\n" })); got != nil {
+	if got := desired.BinaryFor(whole(), function(func(fn *v1beta1.Function) { fn.Spec.Function += "\n" })); got != nil {
 		t.Errorf("another source has the binary %v", got)
 	}
-	if got := desired.BinaryOf(desired.Deployment(fn, configured, "", nil), fn); got != nil {
+	if got := desired.BinaryFor(desired.Deployment(fn, configured, "", nil), fn); got != nil {
 		t.Errorf("a pod that compiles has the binary %v", got)
 	}
 	foreign := whole()
@@ -87,7 +87,7 @@ func TestBinaryOf(t *testing.T) {
 		}
 	}
 	for _, owned := range []*appsv1ac.DeploymentApplyConfiguration{nil, {}, foreign} {
-		if got := desired.BinaryOf(owned, fn); got != nil {
+		if got := desired.BinaryFor(owned, fn); got != nil {
 			t.Errorf("%v has the binary %v", owned, got)
 		}
 	}

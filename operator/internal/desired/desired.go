@@ -8,8 +8,8 @@
 // the ControllerRevision.
 //
 // RevisionOf and TemplateOf read a label of an object that was read from the cluster, RevisionIn and
-// TemplateIn that of an apply configuration. BinaryIn and BinaryOf both read an apply configuration;
-// BinaryOf also compares its source with that of a Function.
+// TemplateIn that of an apply configuration. BinaryIn and BinaryFor both read an apply configuration;
+// BinaryFor also compares its source with that of a Function.
 package desired
 
 import (

@@ -68,17 +68,17 @@ func BeingVerified(d *appsv1.Deployment) bool {
 	return json.Unmarshal([]byte(d.Annotations[verificationAnnotation]), &v) == nil && v.Previous != nil
 }
 
-// VerificationOf returns the state in a Deployment, given the fields that the operator owns. It is
+// VerificationIn returns the state in a Deployment, given the fields that the operator owns. It is
 // empty if there is none, or if another client has changed it.
-func VerificationOf(owned *appsv1ac.DeploymentApplyConfiguration) (v Verification) {
+func VerificationIn(owned *appsv1ac.DeploymentApplyConfiguration) (v Verification) {
 	if owned == nil || owned.ObjectMetaApplyConfiguration == nil || json.Unmarshal([]byte(owned.Annotations[verificationAnnotation]), &v) != nil {
 		return Verification{}
 	}
 	return v
 }
 
-// VersionOf returns the version in a Deployment.
-func VersionOf(d *appsv1ac.DeploymentApplyConfiguration) Version {
+// VersionIn returns the version in a Deployment.
+func VersionIn(d *appsv1ac.DeploymentApplyConfiguration) Version {
 	return Version{Record: RecordName(d), Spec: d.Labels[SpecHashLabel], Class: d.Labels[ClassLabel]}
 }
 

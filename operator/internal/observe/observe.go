@@ -143,7 +143,7 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 		return fmt.Errorf("reading the managed fields of Deployment %q: %w", fn.Name, err)
 	}
 	s.RecordedTemplate, err = o.recordedTemplate(ctx, fn, s)
-	if previous := desired.VerificationOf(s.OwnedFields).Previous; err == nil && previous != nil {
+	if previous := desired.VerificationIn(s.OwnedFields).Previous; err == nil && previous != nil {
 		s.PreviousTemplate, err = o.templateIn(ctx, fn, previous.Record)
 	}
 	return err

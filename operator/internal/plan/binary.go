@@ -15,13 +15,13 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// BuildService is the state of the build of the latest source.
-type BuildService struct {
+// BuildState is the state of the build of the latest source.
+type BuildState struct {
 	buildclient.Answer
 
-	// Running reports whether the pods already have a binary of this source. The rollout does not wait
+	// PodsHaveBinary reports whether the pods already have a binary of this source. The rollout does not wait
 	// for the build then, unless pods cannot fetch the binary.
-	Running bool
+	PodsHaveBinary bool
 
 	// Tests is the state of the tests of the source; nil if they have passed, are not required, or
 	// wait for the source to compile.
@@ -35,24 +35,24 @@ type BuildService struct {
 // the binary was built. While some pods are not available, the build is requested because the build
 // service may have lost the binary, or may now compile the source to a different one. If that build
 // fails, its report counts only if pods cannot fetch their binary.
-func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
+func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildState) {
 	available := workload.AllAvailable(p.seen.Deployment)
 	if has != nil && available && buildInStatus(fn) {
-		return has, &BuildService{Running: true}
+		return has, &BuildState{PodsHaveBinary: true}
 	}
 	answer := p.order(fn)
 	switch {
 	case has == nil:
-		return answer.Binary, &BuildService{Answer: answer}
+		return answer.Binary, &BuildState{Answer: answer}
 	case !available:
 		if answer.Binary == nil && !p.fetchFailed() { // a failed newer build does not affect this binary
 			answer.Report = nil
 		}
-		return p.podBinary(has, answer), &BuildService{Answer: answer, Running: true}
+		return p.podBinary(has, answer), &BuildState{Answer: answer, PodsHaveBinary: true}
 	case answer.Binary == nil: // a failed newer build does not affect this binary
-		return has, &BuildService{Running: true}
+		return has, &BuildState{PodsHaveBinary: true}
 	}
-	return has, &BuildService{Answer: buildclient.Answer{Report: answer.Report}, Running: true}
+	return has, &BuildState{Answer: buildclient.Answer{Report: answer.Report}, PodsHaveBinary: true}
 }
 
 // firstDeployment returns the Deployment of a Function that has no pods, or only pods that wait for
@@ -63,9 +63,9 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 //
 // An update waits for the build instead: the pods that serve are not affected by it, and nothing is
 // gained by a rollout that may fail.
-func (p *planner) firstDeployment(fn *v1beta1.Function, has *desired.Binary) (*appsv1ac.DeploymentApplyConfiguration, *BuildService) {
+func (p *planner) firstDeployment(fn *v1beta1.Function, has *desired.Binary) (*appsv1ac.DeploymentApplyConfiguration, *BuildState) {
 	answer := p.order(fn)
-	state, expected := &BuildService{Answer: answer}, cmp.Or(answer.Expected, has)
+	state, expected := &BuildState{Answer: answer}, cmp.Or(answer.Expected, has)
 	switch exists := p.seen.OwnedFields != nil; {
 	case answer.Binary != nil:
 		return desired.Deployment(fn, p.settings, p.values, answer.Binary), state
@@ -74,18 +74,18 @@ func (p *planner) firstDeployment(fn *v1beta1.Function, has *desired.Binary) (*a
 		return nil, state
 	case expected != nil:
 		p.AwaitsBuild = true
-		return desired.AwaitBuild(desired.Deployment(fn, p.settings, p.values, expected)), state
+		return desired.MarkAwaitsBuild(desired.Deployment(fn, p.settings, p.values, expected)), state
 	}
 	return nil, state
 }
 
-// awaitsBuild reports whether the pods of the Deployment were created to wait for their first binary, and
+// hasOnlyWaitingPods reports whether the pods of the Deployment were created to wait for their first binary, and
 // none of them is or was ready, so that nothing is lost if the Deployment is deleted.
-func (p *planner) awaitsBuild(fn *v1beta1.Function) bool {
+func (p *planner) hasOnlyWaitingPods(fn *v1beta1.Function) bool {
 	d := p.seen.Deployment
 	// Others may have scaled it to 0, which counts as a complete rollout.
 	served := workload.Progressing(d).Reason == workload.NewReplicaSetAvailable && !p.ReplicasLeftToOthers(fn)
-	return desired.AwaitsBuild(p.seen.OwnedFields) && d.Status.ReadyReplicas == 0 && !served &&
+	return desired.AwaitsBuildIn(p.seen.OwnedFields) && d.Status.ReadyReplicas == 0 && !served &&
 		!slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.Ready(&pod) })
 }
 
@@ -123,7 +123,7 @@ func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 	for _, set := range p.seen.ReplicaSets {
 		revision := desired.RevisionOf(&set)
 		shared := set.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
-		asked := p.BuildService != nil && revision == desired.LatestRevision(fn)
+		asked := p.Build != nil && revision == desired.LatestRevision(fn)
 		if !shared || asked || set.Status.ReadyReplicas == set.Status.Replicas {
 			continue
 		}

@@ -131,7 +131,7 @@ func TestFirstDeployment(t *testing.T) {
 			if got := slices.Contains(deleted(p), "f"); got != test.deleted {
 				t.Errorf("deleted: %t, want %t", got, test.deleted)
 			}
-			if p.BuildService != nil && p.BuildService.Running && p.AwaitsBuild {
+			if p.Build != nil && p.Build.PodsHaveBinary && p.AwaitsBuild {
 				t.Error("the build counts as done")
 			}
 		})

@@ -53,7 +53,7 @@ func (p *planner) unneededSources(fn *v1beta1.Function, formerRecords []appsv1.C
 	if p.seen.Verdict.Source != nil {
 		starts = append(starts, fn.Status.LatestRevision)
 	}
-	previous := desired.VerificationOf(p.Deployment).Previous // which may be restored
+	previous := desired.VerificationIn(p.Deployment).Previous // which may be restored
 	for _, record := range p.seen.Records {
 		if previous != nil && record.Name == previous.Record {
 			starts = append(starts, desired.RevisionOf(&record))

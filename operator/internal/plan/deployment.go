@@ -26,42 +26,42 @@ import (
 //     that could serve in the meantime
 //   - a new one, in which each pod compiles the source
 //   - a new one, with the binary of the build service
-func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *BuildService) {
-	compiling := desired.Deployment(fn, p.settings, p.values, nil)
-	p.compiling, p.specHash = compiling, compiling.Labels[desired.SpecHashLabel]
+func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *BuildState) {
+	compiledInPods := desired.Deployment(fn, p.settings, p.values, nil)
+	p.compiledInPods, p.specHash = compiledInPods, compiledInPods.Labels[desired.SpecHashLabel]
 	if p.isRejected(fn) {
-		return p.keepOrRepair(fn, compiling), nil
+		return p.keepOrRepair(fn, compiledInPods), nil
 	}
-	p.testJob = p.neededTests(fn)
-	keeps, untested := p.keepsTemplate(fn, compiling), p.testJob != ""
-	has := desired.BinaryOf(p.seen.Applied(), fn)
+	p.neededTestJob = p.neededTests(fn)
+	keeps, untested := p.keepsTemplate(fn, compiledInPods), p.neededTestJob != ""
+	has := desired.BinaryFor(p.seen.Applied(), fn)
 	inPod := desired.Strategy(fn, p.settings) == v1beta1.BuildInPod
 	switch {
 	case untested && inPod:
-		return p.keepOrRepair(fn, compiling), &BuildService{Tests: &Tests{Result: TestsFailed, Message: validation.NoTestsInPod}}
-	case untested && p.awaitsBuild(fn): // its pods wait for a binary, and none of them serves
+		return p.keepOrRepair(fn, compiledInPods), &BuildState{Tests: &Tests{Result: TestsFailed, Message: validation.NoTestsInPod}}
+	case untested && p.hasOnlyWaitingPods(fn): // its pods wait for a binary, and none of them serves
 		p.deleteOwn(fn, p.seen.Deployment)
-		return nil, &BuildService{Answer: p.order(fn)}
+		return nil, &BuildState{Answer: p.order(fn)}
 	case keeps && has == nil:
-		return desired.Keep(compiling, p.seen.Applied()), nil
+		return desired.Keep(compiledInPods, p.seen.Applied()), nil
 	case !keeps && inPod:
-		return compiling, nil
-	case !untested && (p.awaitsBuild(fn) || p.seen.OwnedFields == nil && len(p.seen.RevisionsInUse) == 0 && !failedBefore(fn)):
+		return compiledInPods, nil
+	case !untested && (p.hasOnlyWaitingPods(fn) || p.seen.OwnedFields == nil && len(p.seen.RevisionsInUse) == 0 && !failedBefore(fn)):
 		return p.firstDeployment(fn, has)
 	}
 	binary, said := p.binary(fn, has)
 	if binary != nil && untested {
 		if tests := p.planTests(fn, said); tests != nil {
-			return p.keepOrRepair(fn, compiling), tests
+			return p.keepOrRepair(fn, compiledInPods), tests
 		}
 	}
 	switch {
 	case binary == nil:
-		return p.keepOrRepair(fn, compiling), said
+		return p.keepOrRepair(fn, compiledInPods), said
 	case keeps && *binary == *has:
-		return desired.Keep(compiling, p.seen.Applied()), said
+		return desired.Keep(compiledInPods, p.seen.Applied()), said
 	case inPod: // the strategy has changed, and the binary of the pods is lost
-		return compiling, nil
+		return compiledInPods, nil
 	}
 	return desired.Deployment(fn, p.settings, p.values, binary), said
 }
@@ -80,7 +80,7 @@ func (p *planner) keepsTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentA
 		return false
 	}
 	otherClass := p.settings.Class != nil && p.seen.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(p.settings.Class)
-	compiled := desired.BinaryOf(applied, fn) != nil && !desired.AwaitsBuild(applied)
+	compiled := desired.BinaryFor(applied, fn) != nil && !desired.AwaitsBuildIn(applied)
 	return p.seen.AwaitsClass || !otherClass && p.settings.Rollout != settings.Always && (compiled || compiledBefore(fn))
 }
 

@@ -60,10 +60,10 @@ type Plan struct {
 	TestPolicy *networkingv1ac.NetworkPolicyApplyConfiguration
 	TestDelay  time.Duration
 
-	// BuildService is the state of the build of the latest source. It is nil if the pods compile the
+	// Build is the state of the build of the latest source. It is nil if the pods compile the
 	// source and no tests are required, if the spec is invalid or was rolled back, or if the source or
 	// the referenced values are unknown.
-	BuildService *BuildService
+	Build *BuildState
 
 	// Source is the Function with the source to store in a ConfigMap; nil if there is nothing to
 	// store.
@@ -137,7 +137,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	p.AutoscalerConflict = autoscalerConflict(fn, seen.ForeignAutoscalers)
 	p.Diagnostics, p.Omitted = seen.Verdict.Diagnostics()
 	if p.Problem != nil {
-		if p.awaitsBuild(fn) {
+		if p.hasOnlyWaitingPods(fn) {
 			p.deleteOwn(fn, p.seen.Deployment)
 		}
 		p.planRollBack(fn)
@@ -155,14 +155,14 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 type planner struct {
 	*Plan
 
-	settings settings.Settings
-	seen     *observe.Snapshot
-	values   string
-	specHash string // of the latest valid spec
-	testJob  string // name of the Job for the tests of the latest valid version; empty if it needs none
+	settings      settings.Settings
+	seen          *observe.Snapshot
+	values        string
+	specHash      string // of the latest valid spec
+	neededTestJob string // name of the Job for the tests of the latest valid version; empty if it needs none
 
-	// compiling is the Deployment of the latest valid spec in which each pod compiles the source.
-	compiling *appsv1ac.DeploymentApplyConfiguration
+	// compiledInPods is the Deployment of the latest valid spec in which each pod compiles the source.
+	compiledInPods *appsv1ac.DeploymentApplyConfiguration
 }
 
 // objects plans the objects of a Function.
@@ -184,7 +184,7 @@ func (p *planner) planObjects(fn *v1beta1.Function) {
 	p.OverLimits = validation.InvalidSpec(p.seen.Verdict.LimitErrors)
 	p.Source, p.Service = fn, desired.Service(fn)
 	if p.resolveValuesHash() {
-		p.Deployment, p.BuildService = p.deployment(fn)
+		p.Deployment, p.Build = p.deployment(fn)
 		p.planVerification(fn)
 	}
 	if desired.NeedsBudget(fn, p.settings) {
@@ -217,7 +217,7 @@ func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 	if p.seen.OwnedFields == nil {
 		return
 	}
-	if p.awaitsBuild(fn) {
+	if p.hasOnlyWaitingPods(fn) {
 		p.deleteOwn(fn, p.seen.Deployment)
 		return
 	}

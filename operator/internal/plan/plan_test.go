@@ -87,7 +87,7 @@ func (s *scene) awaiting(expected *desired.Binary) *scene {
 	s.Helper()
 	s.deployed(expected, 0)
 	s.seen.Deployment.Labels["goless.io/awaits-build"] = "true"
-	desired.AwaitBuild(s.seen.OwnedFields)
+	desired.MarkAwaitsBuild(s.seen.OwnedFields)
 	return s
 }
 
@@ -269,7 +269,7 @@ func TestRunning(t *testing.T) {
 		"Untold":    {begin(t, shared, first).deployed(binary, 0), true},
 		"Otherwise": {begin(t, shared, first).serving(binary, 0).change(second), false},
 	} {
-		if got := test.scene.plan().BuildService.Running; got != test.want {
+		if got := test.scene.plan().Build.PodsHaveBinary; got != test.want {
 			t.Errorf("%s: running is %t", name, got)
 		}
 	}
@@ -297,7 +297,7 @@ func TestReportOfARebuild(t *testing.T) {
 			"Complete":       {scaled(3).with(unreported).answer(buildclient.Answer{Report: report}), false},
 			"OtherSource":    {scaled(2).change(second).answer(buildclient.Answer{Report: report}), true},
 		} {
-			if got := test.scene.plan().BuildService.Report; (len(got) > 0) != test.reported {
+			if got := test.scene.plan().Build.Report; (len(got) > 0) != test.reported {
 				t.Errorf("%s, %s: the report is %q", reason, name, got)
 			}
 		}

@@ -54,7 +54,7 @@ func (p *planner) unneededRecords(fn *v1beta1.Function) (former, unneeded []apps
 		return p.seen.Records, nil
 	}
 	inUse := map[string]bool{desired.RecordNameOf(p.seen.Deployment): true, p.RecordName: true}
-	if previous := desired.VerificationOf(p.Deployment).Previous; previous != nil {
+	if previous := desired.VerificationIn(p.Deployment).Previous; previous != nil {
 		inUse[previous.Record] = true
 	}
 	running := map[string]bool{}

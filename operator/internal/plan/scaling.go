@@ -130,7 +130,7 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 	if owned || within != now {
 		p.Scale = &within
 	}
-	if least == 0 && changes && !p.awaitsBuild(fn) {
+	if least == 0 && changes && !p.hasOnlyWaitingPods(fn) {
 		p.DeploymentDelay = p.starting()
 		// The function may be woken or fall asleep concurrently.
 		p.Deployment.WithResourceVersion(live.ResourceVersion)

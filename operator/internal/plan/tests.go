@@ -56,7 +56,7 @@ const (
 // for none. A version that was rolled out before and is still recorded is not tested again.
 func (p *planner) neededTests(fn *v1beta1.Function) string {
 	applied := p.seen.Applied()
-	if !fn.Tests() || desired.IsIntact(applied) && !p.awaitsBuild(fn) && desired.RenderedFor(fn, p.settings, applied) {
+	if !fn.Tests() || desired.IsIntact(applied) && !p.hasOnlyWaitingPods(fn) && desired.RenderedFor(fn, p.settings, applied) {
 		return ""
 	}
 	spec := desired.SpecHashWithoutValues(fn, p.settings)
@@ -71,9 +71,9 @@ func (p *planner) neededTests(fn *v1beta1.Function) string {
 //
 // The Job holds the result. If someone deletes it, the tests run again. It is deleted after the version
 // was applied.
-func (p *planner) planTests(fn *v1beta1.Function, build *BuildService) *BuildService {
+func (p *planner) planTests(fn *v1beta1.Function, build *BuildState) *BuildState {
 	tests := &Tests{}
-	state := &BuildService{Tests: tests}
+	state := &BuildState{Tests: tests}
 	if build != nil {
 		state.Answer = build.Answer
 	}
@@ -134,7 +134,9 @@ func (p *planner) planTestPolicy(fn *v1beta1.Function, pod map[string]string) {
 
 // testRun returns the Job for the tests of the latest version; nil if there is none.
 func (p *planner) testRun() *observe.TestRun {
-	i := slices.IndexFunc(p.seen.TestRuns, func(run observe.TestRun) bool { return run.Job.Name == p.testJob && run.Job.DeletionTimestamp == nil })
+	i := slices.IndexFunc(p.seen.TestRuns, func(run observe.TestRun) bool {
+		return run.Job.Name == p.neededTestJob && run.Job.DeletionTimestamp == nil
+	})
 	if i < 0 {
 		return nil
 	}
@@ -154,11 +156,11 @@ func (p *planner) retryTests(run *observe.TestRun, failed *batchv1.JobCondition)
 // deleteTests plans to delete the Jobs of tests of other versions and of versions that were rolled
 // out, and a NetworkPolicy that is not planned.
 func (p *planner) deleteTests(fn *v1beta1.Function) {
-	if p.compiling == nil { // the latest version is unknown
+	if p.compiledInPods == nil { // the latest version is unknown
 		return
 	}
 	for _, run := range p.seen.TestRuns {
-		if run.Job.Name != p.testJob {
+		if run.Job.Name != p.neededTestJob {
 			p.Delete = append(p.Delete, &run.Job)
 		}
 	}

@@ -63,11 +63,11 @@ func TestFirstTests(t *testing.T) {
 		t.Errorf("before the source has compiled: %+v", p)
 	}
 	s.answer(buildclient.Answer{Binary: binary, Report: []byte("{}")})
-	if p := s.plan(); p.Deployment != nil || p.TestOrder != s.fn || p.TestJob != nil || p.BuildService.Tests.Job != "" || len(p.BuildService.Report) == 0 {
+	if p := s.plan(); p.Deployment != nil || p.TestOrder != s.fn || p.TestJob != nil || p.Build.Tests.Job != "" || len(p.Build.Report) == 0 {
 		t.Errorf("before the tests have compiled: %+v", p)
 	}
 	p = s.testsBuilt().plan()
-	if p.Deployment != nil || p.TestJob == nil || p.TestPolicy == nil || p.BuildService.Tests.Job != *p.TestJob.Name {
+	if p.Deployment != nil || p.TestJob == nil || p.TestPolicy == nil || p.Build.Tests.Job != *p.TestJob.Name {
 		t.Fatalf("before the Job exists: %+v", p)
 	}
 	if name := *p.TestJob.Name; name != desired.TestJobName(s.fn, s.settings) {
@@ -84,7 +84,7 @@ func TestFirstTests(t *testing.T) {
 	}
 	s.seen.TestRuns = nil
 	p = s.testRun(batchv1.JobComplete, -1).plan()
-	if p.Deployment == nil || p.BuildService.Tests != nil || p.TestOrder != nil || p.AwaitsBuild || len(jobs(deleted(p))) > 0 {
+	if p.Deployment == nil || p.Build.Tests != nil || p.TestOrder != nil || p.AwaitsBuild || len(jobs(deleted(p))) > 0 {
 		t.Errorf("after the tests have passed: %+v", p)
 	}
 	s.deployed(binary, 1)
@@ -158,7 +158,7 @@ func TestTestsOfUpdate(t *testing.T) {
 // service may have lost their binary until there is a result.
 func expectTests(t *testing.T, p *plan.Plan, result plan.TestResult, message string) {
 	t.Helper()
-	state := p.BuildService.Tests
+	state := p.Build.Tests
 	if state == nil || state.Result != result || !strings.HasPrefix(state.Message, message) || (state.Message == "") != (message == "") || p.TestJob != nil {
 		t.Errorf("the tests are %+v", state)
 	}
@@ -197,7 +197,7 @@ func TestTestsRunOnce(t *testing.T) {
 			if runs := p.TestJob != nil; runs != test.runs {
 				t.Errorf("the tests run: %t", runs)
 			}
-			if waits := p.BuildService != nil && p.BuildService.Tests != nil; waits != test.runs {
+			if waits := p.Build != nil && p.Build.Tests != nil; waits != test.runs {
 				t.Errorf("the rollout waits for tests: %t", waits)
 			}
 		})
@@ -259,7 +259,7 @@ func TestTestsWithoutBuildService(t *testing.T) {
 	s := begin(t, shared, first).with(tests).serving(binary, 1)
 	before := desired.TemplateIn(s.seen.OwnedFields)
 	p := s.under(inPod).change(second).with(func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(3)) }).plan()
-	if desired.TemplateIn(p.Deployment) != before || *p.Deployment.Spec.Replicas != 3 || p.BuildService.Tests.Result != plan.TestsFailed || p.Problem != nil {
+	if desired.TemplateIn(p.Deployment) != before || *p.Deployment.Spec.Replicas != 3 || p.Build.Tests.Result != plan.TestsFailed || p.Problem != nil {
 		t.Errorf("the plan is %+v", p)
 	}
 }

@@ -48,18 +48,18 @@ const (
 // verification.
 const reportMargin = desired.VerifyMargin / 2
 
-// isRejected reports whether the version of p.compiling was rolled back. It is false if
+// isRejected reports whether the version of p.compiledInPods was rolled back. It is false if
 // spec.rollout.verify has changed since, so that the version is tried again. While the values that the
 // environment refers to are unknown, they are not compared.
 func (p *planner) isRejected(fn *v1beta1.Function) bool {
-	rejected := desired.VerificationOf(p.seen.Applied()).Rejected
+	rejected := desired.VerificationIn(p.seen.Applied()).Rejected
 	if rejected == nil || !fn.Verifies() || !desired.IsIntact(p.seen.Applied()) || rejected.Verify != desired.Digest(fn.Spec.Rollout.Verify) {
 		return false
 	}
 	if p.ValuesErr != nil {
 		return rejected.SpecWithoutValues == desired.SpecHashWithoutValues(fn, p.settings)
 	}
-	return rejected.Spec == p.compiling.Labels[desired.SpecHashLabel]
+	return rejected.Spec == p.compiledInPods.Labels[desired.SpecHashLabel]
 }
 
 // planVerification plans the verification of the rollout of p.Deployment. The state is an annotation
@@ -80,7 +80,7 @@ func (p *planner) planVerification(fn *v1beta1.Function) {
 	if p.Deployment == nil || !fn.Verifies() || !desired.IsIntact(applied) || p.AwaitsBuild {
 		return
 	}
-	state := desired.VerificationOf(applied)
+	state := desired.VerificationIn(applied)
 	if p.isRejected(fn) {
 		desired.Reject(p.Deployment, *state.Rejected)
 		p.Verification = &Verification{Result: VerificationRolledBack, Message: state.Rejected.Message, RejectedRecord: state.Rejected.Record}
@@ -95,7 +95,7 @@ func (p *planner) planVerification(fn *v1beta1.Function) {
 	case previous == nil && !p.startsVerification(fn):
 		return
 	case previous == nil:
-		previous = new(desired.VersionOf(applied))
+		previous = new(desired.VersionIn(applied))
 	case p.isSuperseded(*previous):
 		p.restore(*previous)
 		return
@@ -123,7 +123,7 @@ func (p *planner) planVerification(fn *v1beta1.Function) {
 // a rollout, see replicas.
 func (p *planner) startsVerification(fn *v1beta1.Function) bool {
 	applied, template := p.seen.Applied(), desired.TemplateIn(p.Deployment)
-	version := desired.VersionOf(applied)
+	version := desired.VersionIn(applied)
 	isRecorded := slices.ContainsFunc(p.seen.Records, func(record appsv1.ControllerRevision) bool { return record.Name == version.Record })
 	runs := slices.ContainsFunc(p.seen.ReplicaSets, func(set appsv1.ReplicaSet) bool {
 		return set.Status.Replicas > 0 && desired.TemplateOf(&set) == template
@@ -170,7 +170,7 @@ func (p *planner) writeOnlyIfUnchanged() {
 // version that is being verified fails. Nothing else of the Function changes.
 func (p *planner) planRollBack(fn *v1beta1.Function) {
 	applied := p.seen.Applied()
-	previous := desired.VerificationOf(applied).Previous
+	previous := desired.VerificationIn(applied).Previous
 	if previous == nil || !fn.Verifies() || !desired.IsIntact(applied) || p.hasContinued() {
 		return
 	}
@@ -207,7 +207,7 @@ func (p *planner) decide(fn *v1beta1.Function, previous desired.Version) {
 		p.Verification.Message = message + fmt.Sprintf("; the rollout continues, because ControllerRevision %q of the previous version is missing or was changed", previous.Record)
 		return
 	}
-	worse := desired.RejectedVersion{Version: desired.VersionOf(p.seen.Applied()), Verify: desired.Digest(fn.Spec.Rollout.Verify), Message: message}
+	worse := desired.RejectedVersion{Version: desired.VersionIn(p.seen.Applied()), Verify: desired.Digest(fn.Spec.Rollout.Verify), Message: message}
 	for _, record := range p.seen.Records {
 		if record.Name == worse.Record {
 			worse.SpecWithoutValues = desired.RecordedSpec(&record)

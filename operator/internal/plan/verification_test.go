@@ -47,7 +47,7 @@ func verifiedWith(t *testing.T, settings settings.Settings, with *desired.Binary
 // that is worse is rolled back.
 func TestVerifiedVersionIsSuperseded(t *testing.T) {
 	upgraded := verifiedWith(t, shared, binary).with(func(fn *v1beta1.Function) { fn.Annotations = map[string]string{desired.UpgradeAnnotation: "now"} })
-	if state := desired.VerificationOf(upgraded.plan().Deployment); state.Previous == nil {
+	if state := desired.VerificationIn(upgraded.plan().Deployment); state.Previous == nil {
 		t.Error("a change that does not change the template ends the verification")
 	}
 	for name, test := range map[string]struct {
@@ -71,7 +71,7 @@ func TestVerifiedVersionIsSuperseded(t *testing.T) {
 			} else if !planned {
 				return
 			}
-			state := desired.VerificationOf(p.Deployment)
+			state := desired.VerificationIn(p.Deployment)
 			if got, want := desired.TemplateIn(p.Deployment), desired.TemplateOf(&s.seen.Records[len(s.seen.Records)-1]); got != want {
 				t.Errorf("the template is %s, want %s", got, want)
 			}
@@ -185,7 +185,7 @@ func TestVerification(t *testing.T) {
 			if p.Verification == nil || p.Verification.Result != test.result || !strings.Contains(p.Verification.Message, test.message) || p.Verification.Decided != (test.result != "") {
 				t.Fatalf("the verification is %+v, want %q", p.Verification, test.result)
 			}
-			revision, state := desired.LatestRevision(s.fn), desired.VerificationOf(p.Deployment)
+			revision, state := desired.LatestRevision(s.fn), desired.VerificationIn(p.Deployment)
 			if test.result == plan.VerificationRolledBack {
 				s.fn.Spec.Function = first
 				revision = desired.LatestRevision(s.fn)
@@ -287,7 +287,7 @@ func TestRolledBack(t *testing.T) {
 			s.seen.OwnedFields = rolledBack.Deployment
 			s.seen.Deployment.Labels, s.seen.Deployment.Spec.Template.Labels = rolledBack.Deployment.Labels, rolledBack.Deployment.Spec.Template.Labels
 			p := s.with(test.change).plan()
-			v, state := p.Verification, desired.VerificationOf(p.Deployment)
+			v, state := p.Verification, desired.VerificationIn(p.Deployment)
 			if stays := v != nil && v.RejectedRecord == rolledBack.Verification.RejectedRecord && !v.Decided && state.Rejected != nil; stays != test.stays {
 				t.Errorf("it stays rolled back: %t; %+v, %+v", stays, v, state)
 			}
@@ -334,8 +334,8 @@ func testRepair(t *testing.T, container corev1.ContainerStatus, now settings.Set
 		t.Errorf("the next plan has another template or the record %s", p.RecordName)
 	}
 	p = s.change(second + "// third\n").answer(buildclient.Answer{Binary: binary}).plan()
-	if previous := desired.VerificationOf(p.Deployment).Previous; previous == nil || *previous != desired.VersionOf(repaired) {
-		t.Errorf("the next version is compared with %+v, want %+v", previous, desired.VersionOf(repaired))
+	if previous := desired.VerificationIn(p.Deployment).Previous; previous == nil || *previous != desired.VersionIn(repaired) {
+		t.Errorf("the next version is compared with %+v, want %+v", previous, desired.VersionIn(repaired))
 	}
 }
 
@@ -352,36 +352,36 @@ func (s *scene) applyRepaired(p *plan.Plan) {
 // the Function may also return to. Some changes are not verified.
 func TestVerifiedChanges(t *testing.T) {
 	s := verified(t)
-	previous := desired.VerificationOf(s.seen.OwnedFields).Previous
-	if state := desired.VerificationOf(s.change(second + "// third\n").plan().Deployment); state.Previous == nil || *state.Previous != *previous {
+	previous := desired.VerificationIn(s.seen.OwnedFields).Previous
+	if state := desired.VerificationIn(s.change(second + "// third\n").plan().Deployment); state.Previous == nil || *state.Previous != *previous {
 		t.Errorf("a third version is compared with %+v, want %+v", state.Previous, previous)
 	}
-	if state := desired.VerificationOf(s.change(first).plan().Deployment); state.Previous != nil {
+	if state := desired.VerificationIn(s.change(first).plan().Deployment); state.Previous != nil {
 		t.Errorf("the previous version is verified: %+v", state)
 	}
 	same := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
-	if state := desired.VerificationOf(same.with(func(fn *v1beta1.Function) { fn.Spec.ClassName = "other" }).plan().Deployment); state.Previous != nil {
+	if state := desired.VerificationIn(same.with(func(fn *v1beta1.Function) { fn.Spec.ClassName = "other" }).plan().Deployment); state.Previous != nil {
 		t.Errorf("a change that does not change the template is verified: %+v", state)
 	}
 	same.record(2).seen.ReplicaSets, same.seen.Pods = nil, nil // it sleeps
 	same.fn.Status.Conditions = append(same.fn.Status.Conditions, metav1.Condition{Type: v1beta1.ConditionAvailable, Status: metav1.ConditionTrue})
 	same.fn.Status.ReadyRevision = desired.LatestRevision(same.fn)
-	if state := desired.VerificationOf(same.plan().Deployment); state.Previous != nil {
+	if state := desired.VerificationIn(same.plan().Deployment); state.Previous != nil {
 		t.Errorf("a change that does not change the template of a sleeping function is verified: %+v", state)
 	}
 	running := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
 	running.record(2).set()
-	if state := desired.VerificationOf(running.change(first).plan().Deployment); state.Previous != nil {
+	if state := desired.VerificationIn(running.change(first).plan().Deployment); state.Previous != nil {
 		t.Errorf("a version whose pods still run is verified: %+v", state)
 	}
 	unrecorded := begin(t, inPod, first).with(verify).serving(nil, 1)
 	unrecorded.set()
-	if state := desired.VerificationOf(unrecorded.change(second).plan().Deployment); state.Previous != nil {
+	if state := desired.VerificationIn(unrecorded.change(second).plan().Deployment); state.Previous != nil {
 		t.Errorf("it is compared with a version that cannot be restored: %+v", state)
 	}
 	unserved := verified(t)
 	unserved.seen.Pods, unserved.seen.OwnedFields.Annotations = nil, nil
-	if state := desired.VerificationOf(unserved.change(first).plan().Deployment); state.Previous != nil {
+	if state := desired.VerificationIn(unserved.change(first).plan().Deployment); state.Previous != nil {
 		t.Errorf("it is compared with a version that has not served: %+v", state)
 	}
 	upgraded := verified(t).newPod(time.Minute, corev1.ContainerStatus{}).reported(20, 0).apply()
@@ -390,7 +390,7 @@ func TestVerifiedChanges(t *testing.T) {
 	upgraded.record(2).set()
 	upgraded.seen.Pods[1].Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: desired.BuildContainer, Image: "builder:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}
 	p := upgraded.under(other).plan()
-	if state := desired.VerificationOf(p.Deployment); desired.TemplateIn(p.Deployment) == desired.TemplateIn(upgraded.seen.OwnedFields) || state.Previous != nil {
+	if state := desired.VerificationIn(p.Deployment); desired.TemplateIn(p.Deployment) == desired.TemplateIn(upgraded.seen.OwnedFields) || state.Previous != nil {
 		t.Errorf("another image for the same spec is verified: %+v", state)
 	}
 }

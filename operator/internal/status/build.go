@@ -59,7 +59,7 @@ func (v *view) builtOutcome() outcome {
 		return before
 	case v.complete() && v.seen.Outcome.Deployment.Status.AvailableReplicas > 0 && !v.fn.Stopped():
 		return compiled
-	case before.failed() && len(attempts) == 0 && before.reason != v1beta1.ReasonInvalidSource && (v.seen.Plan.BuildService == nil || v.failedBefore()):
+	case before.failed() && len(attempts) == 0 && before.reason != v1beta1.ReasonInvalidSource && (v.seen.Plan.Build == nil || v.failedBefore()):
 		return before
 	}
 	return v.newestOutcome()
@@ -68,13 +68,13 @@ func (v *view) builtOutcome() outcome {
 // attempts returns the outcomes of the builds of the latest revision, the newest first: one for
 // each pod, or one of the build service. A binary that pods run has been compiled before.
 func (v *view) attempts() (all []outcome) {
-	switch o := v.seen.Plan.BuildService; {
+	switch o := v.seen.Plan.Build; {
 	case o == nil:
 	case o.Tests != nil:
 		return v.testAttempts(o)
 	case len(o.Report) > 0:
 		return []outcome{reported(o.Report)}
-	case o.Running:
+	case o.PodsHaveBinary:
 		return []outcome{compiled}
 	default:
 		return nil
@@ -90,7 +90,7 @@ func (v *view) newestOutcome() outcome {
 	if attempts := v.attempts(); len(attempts) > 0 {
 		return attemptToReport(attempts)
 	}
-	if o := v.seen.Plan.BuildService; o != nil {
+	if o := v.seen.Plan.Build; o != nil {
 		if v.failedBefore() && (o.Tests == nil || o.Tests.Job == "") {
 			return v.outcomeInStatus()
 		}
@@ -133,7 +133,7 @@ func (v *view) outcomeInStatus() outcome {
 }
 
 // withoutReport returns the outcome while neither the build service nor the tests have a result.
-func withoutReport(o *plan.BuildService) outcome {
+func withoutReport(o *plan.BuildState) outcome {
 	answer, reason, waits := o.Answer, v1beta1.ReasonBuilding, "waiting for the build service to compile the source"
 	if o.Tests != nil {
 		answer, reason, waits = o.Tests.Answer, v1beta1.ReasonTesting, testsWait(o.Tests)

@@ -67,7 +67,7 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 	if seen.Problem() != nil || seen.Outcome.Err != nil || len(seen.Plan.Diagnostics) > 0 || seen.Outcome.Service == nil {
 		t.Error("Ready despite a problem")
 	}
-	if o := seen.Plan.BuildService; o != nil && !o.Running && len(o.Report) == 0 {
+	if o := seen.Plan.Build; o != nil && !o.PodsHaveBinary && len(o.Report) == 0 {
 		t.Error("Ready before the build service has reported the result")
 	}
 }
@@ -100,7 +100,7 @@ func everyState(t *testing.T, try func(state)) {
 		}
 		before, d := statuses[hand(len(statuses))], deployments[hand(len(deployments))]
 		s := seen(d.DeepCopy(), ready[hand(len(ready))], pods[hand(len(pods))]...)
-		s.Plan.BuildService = orders[hand(len(orders))]
+		s.Plan.Build = orders[hand(len(orders))]
 		try(state{*before.DeepCopy(), functions[hand(len(functions))], everyTrouble[hand(len(everyTrouble))](s)})
 	}
 }
@@ -151,17 +151,17 @@ func everyPods() [][]corev1.Pod {
 	}
 }
 
-func everyOrder() []*plan.BuildService {
+func everyOrder() []*plan.BuildState {
 	gone, failed := buildclient.Answer{Trouble: "refused"}, buildclient.Answer{Report: []byte(`{"reason":"BuildFailed","message":"no space"}`)}
-	return []*plan.BuildService{
+	return []*plan.BuildState{
 		nil,
 		{},
 		{Answer: gone},
-		{Running: true},
-		{Answer: gone, Running: true},
+		{PodsHaveBinary: true},
+		{Answer: gone, PodsHaveBinary: true},
 		{Answer: buildclient.Answer{Report: []byte(`{"reason":"Built","duration":"3s"}`)}},
 		{Answer: buildclient.Answer{Report: []byte(`{"reason":"BuildTimeout"}`)}},
-		{Answer: failed, Running: true},
+		{Answer: failed, PodsHaveBinary: true},
 	}
 }
 

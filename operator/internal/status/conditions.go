@@ -160,7 +160,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 // awaitsTests reports whether the latest version waits for its tests, or they have failed. Pods with the
 // same source then belong to the previous version.
 func (v *view) awaitsTests() bool {
-	o := v.seen.Plan.BuildService
+	o := v.seen.Plan.Build
 	return o != nil && o.Tests != nil
 }
 
@@ -199,7 +199,7 @@ func (v *view) complete() bool {
 	if d == nil || !v.hasService() {
 		return false
 	}
-	if v.seen.Plan.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
+	if v.seen.Plan.Build != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
 		return false // the pods compile, or the binary of the build service is not ready
 	}
 	if v.hasWantedReplicas() && (v.want() > 0 || v.fn.Stopped()) {

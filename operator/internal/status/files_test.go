@@ -28,7 +28,7 @@ func TestMissingFiles(t *testing.T) {
 	shared := reports(`{"reason":"Built"}`)
 	for name, test := range map[string]struct {
 		files   []v1beta1.File
-		service *plan.BuildService
+		service *plan.BuildState
 		pod     corev1.Pod
 		told    bool
 	}{
@@ -43,7 +43,7 @@ func TestMissingFiles(t *testing.T) {
 			fn := function(1)
 			fn.Spec.Files = test.files
 			s := seen(deployment(1, 0, latest), nil, test.pod)
-			s.Plan.BuildService = test.service
+			s.Plan.Build = test.service
 			got := meta.FindStatusCondition(status.Of(fn, s).Conditions, v1beta1.ConditionReady).Message
 			if strings.Contains(got, want) != test.told || !test.told && strings.Contains(got, "files") {
 				t.Errorf("message %q, want %q in it: %t", got, want, test.told)

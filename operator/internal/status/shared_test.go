@@ -17,12 +17,12 @@ import (
 // The status is derived from the answer of the build service instead of init containers.
 func TestOfShared(t *testing.T) {
 	const built, failed = `{"reason":"Built","message":"built in 80ms","duration":"80ms"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"}]}`
-	waits, gone := plan.BuildService{}, unavailable("the build service has been unavailable since noon: refused")
+	waits, gone := plan.BuildState{}, unavailable("the build service has been unavailable since noon: refused")
 	lost := gone
-	lost.Running = true
-	queued := plan.BuildService{Answer: buildclient.Answer{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}}
+	lost.PodsHaveBinary = true
+	queued := plan.BuildState{Answer: buildclient.Answer{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}}
 	for name, test := range map[string]struct {
-		ordered  plan.BuildService
+		ordered  plan.BuildState
 		seen     status.Seen
 		ready    string
 		truth    string
@@ -51,7 +51,7 @@ func TestOfShared(t *testing.T) {
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1", "",
 		},
 		"Serves": {
-			plan.BuildService{Running: true},
+			plan.BuildState{PodsHaveBinary: true},
 			seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)),
 			"Serving", "SourceValid Built Available Ready", "", latest,
 		},
@@ -83,7 +83,7 @@ func TestOfShared(t *testing.T) {
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are ready with the latest version; " + gone.Trouble + "; a replica cannot start: launch: not known here", "",
 		},
 		"Unscheduled": {
-			plan.BuildService{Running: true},
+			plan.BuildState{PodsHaveBinary: true},
 			seen(deployment(1, 0, latest), nil, homeless(sharedPod(latest))),
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are ready with the latest version; the pod is not scheduled: Insufficient cpu", "",
 		},
@@ -93,7 +93,7 @@ func TestOfShared(t *testing.T) {
 			"RollingOut", "SourceValid Built Reconciling", gone.Trouble + "; a replica is running and not serving yet", "",
 		},
 		"Crashes": {
-			plan.BuildService{Running: true},
+			plan.BuildState{PodsHaveBinary: true},
 			seen(deployment(1, 0, latest), nil, crashing(sharedPod(latest))),
 			"CrashLooping", "SourceValid Built Stalled", "panic: no database", "",
 		},
@@ -113,7 +113,7 @@ func TestOfShared(t *testing.T) {
 func TestFailureOutlivesTheOperator(t *testing.T) {
 	fn := function(1)
 	fn.Status = status.Of(fn, ordered(status.Seen{}, reports(`{"reason":"CompileFailed","message":"no"}`)))
-	for _, o := range []plan.BuildService{{}, unavailable("refused")} {
+	for _, o := range []plan.BuildState{{}, unavailable("refused")} {
 		got := status.Of(fn, ordered(status.Seen{}, o))
 		for _, c := range fn.Status.Conditions {
 			now := meta.FindStatusCondition(got.Conditions, c.Type)
@@ -123,7 +123,7 @@ func TestFailureOutlivesTheOperator(t *testing.T) {
 		}
 	}
 	fn.Generation++ // for example more time for the build
-	got := status.Of(fn, ordered(status.Seen{}, plan.BuildService{}))
+	got := status.Of(fn, ordered(status.Seen{}, plan.BuildState{}))
 	if c := meta.FindStatusCondition(got.Conditions, "Built"); c.Reason != v1beta1.ReasonBuilding {
 		t.Errorf("the new build is not reported: %v", c)
 	}
@@ -134,13 +134,13 @@ func TestFailureOutlivesTheOperator(t *testing.T) {
 }
 
 // reports returns the state of a build with a report.
-func reports(report string) plan.BuildService {
-	return plan.BuildService{Answer: buildclient.Answer{Report: []byte(report)}}
+func reports(report string) plan.BuildState {
+	return plan.BuildState{Answer: buildclient.Answer{Report: []byte(report)}}
 }
 
 // unavailable returns the state of a build whose service is not available.
-func unavailable(why string) plan.BuildService {
-	return plan.BuildService{Answer: buildclient.Answer{Trouble: why}}
+func unavailable(why string) plan.BuildState {
+	return plan.BuildState{Answer: buildclient.Answer{Trouble: why}}
 }
 
 func sharedPod(revision string) corev1.Pod {

@@ -136,7 +136,7 @@ func TestSleep(t *testing.T) {
 		"WakeFailedNoPod":  {fellAsleep(t), failedWake(seen(rolledOut(deployment(1, 0, latest)), nil)), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "no pod within 1m0s", ""},
 		"WakeFailedNewer":  {changed(fellAsleep(t)), failedWake(waking()), "Building", "WakeFailed", "SourceValid Reconciling", "", ""},
 		"WakeFailedServes": {served(t), failedWake(seen(rolledOut(deployment(1, 1, latest)), sets(latest))), "Serving", "Serving", whole, "", latest},
-		"WokenByALauncher": {fellAsleep(t), ordered(waking(), plan.BuildService{Running: true}), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"WokenByALauncher": {fellAsleep(t), ordered(waking(), plan.BuildState{PodsHaveBinary: true}), "Asleep", "Asleep", whole, "a request wakes it", latest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.seen.Snapshot.Time = noon
@@ -183,7 +183,7 @@ func outOfQuota(s status.Seen) status.Seen {
 	rs := set(latest, 0)
 	rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"}}
 	s.Snapshot.ReplicaSets = []appsv1.ReplicaSet{rs}
-	s.Plan.BuildService = &plan.BuildService{Running: true}
+	s.Plan.Build = &plan.BuildState{PodsHaveBinary: true}
 	return s
 }
 
@@ -282,7 +282,7 @@ func withReplicas(d *appsv1.Deployment, n int32) *appsv1.Deployment {
 	return d
 }
 
-func ordered(s status.Seen, o plan.BuildService) status.Seen {
-	s.Plan.BuildService = &o
+func ordered(s status.Seen, o plan.BuildState) status.Seen {
+	s.Plan.Build = &o
 	return s
 }

@@ -14,7 +14,7 @@ import (
 
 // testAttempts returns the outcome of compiling or running tests; none while there is no result. It
 // keeps what the status contains about the build of the source.
-func (v *view) testAttempts(o *plan.BuildService) []outcome {
+func (v *view) testAttempts(o *plan.BuildState) []outcome {
 	var result outcome
 	switch {
 	case o.Tests.Result != "":

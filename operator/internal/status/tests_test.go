@@ -22,7 +22,7 @@ func testPod(state corev1.ContainerState) *corev1.Pod {
 	return pod
 }
 
-func ofTests(tests plan.Tests) plan.BuildService { return plan.BuildService{Tests: &tests} }
+func ofTests(tests plan.Tests) plan.BuildState { return plan.BuildState{Tests: &tests} }
 
 // The tests of a version are a part of its build, with reasons of their own.
 func TestOfTests(t *testing.T) {
@@ -31,12 +31,12 @@ func TestOfTests(t *testing.T) {
 	killed.Terminated.Reason = "OOMKilled"
 	pending, evicted := homeless(corev1.Pod{}), testPod(ended(137, ""))
 	evicted.Status.Reason, evicted.Status.Message = "Evicted", "Usage of EmptyDir volume"
-	end := func(result plan.TestResult, pod *corev1.Pod) plan.BuildService {
+	end := func(result plan.TestResult, pod *corev1.Pod) plan.BuildState {
 		return ofTests(plan.Tests{Job: "j", Result: result, Message: "past its deadline", Pod: pod})
 	}
 	compiled := plan.Tests{Answer: buildclient.Answer{Report: []byte(`{"reason":"CompileFailed","diagnostics":[{"file":"a_test.go","line":1,"message":"undefined: x"}]}`)}}
 	for name, test := range map[string]struct {
-		tests       plan.BuildService
+		tests       plan.BuildState
 		reason      string
 		stalled     bool
 		message     string
@@ -83,7 +83,7 @@ func TestOfTests(t *testing.T) {
 }
 
 // failedTests returns the state of a build whose tests have failed with an output.
-func failedTests(output string) plan.BuildService {
+func failedTests(output string) plan.BuildState {
 	return ofTests(plan.Tests{Job: "j", Result: plan.TestsFailed, Pod: testPod(ended(1, `{"reason":"TestsFailed","message":"TestA failed","diagnostics":[{"file":"a_test.go","line":7,"message":"no"}],"output":"`+output+`"}`))})
 }
 
@@ -96,7 +96,7 @@ func TestFailedTestsInStatus(t *testing.T) {
 	first := failedTests("FAIL")
 	first.Report = []byte(`{"reason":"Built","duration":"80ms","toolchain":"go1"}`)
 	fn.Status = status.Of(fn, ordered(before, first))
-	restarted := status.Of(fn, ordered(before, plan.BuildService{}))
+	restarted := status.Of(fn, ordered(before, plan.BuildState{}))
 	expect(t, restarted, "TestsFailed", "TestA failed", "SourceValid Available Stalled", old)
 	if restarted.Build.Output != "FAIL" {
 		t.Errorf("after a restart, the build is %+v", restarted.Build)
@@ -107,7 +107,7 @@ func TestFailedTestsInStatus(t *testing.T) {
 	again := status.Of(fn, ordered(before, ofTests(plan.Tests{Job: "j"})))
 	expect(t, again, "Testing", "to run the tests", "SourceValid Available Reconciling", old)
 	fn.Status = again
-	passed := status.Of(fn, ordered(seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)), plan.BuildService{Running: true}))
+	passed := status.Of(fn, ordered(seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)), plan.BuildState{PodsHaveBinary: true}))
 	expect(t, passed, "Serving", "", "SourceValid Built Available Ready", latest)
 	if len(passed.Build.Diagnostics) > 0 || passed.Build.Output != "" || passed.Build.Toolchain != "go1" {
 		t.Errorf("after the tests have passed, the build is %+v", passed.Build)
@@ -119,7 +119,7 @@ func TestFailedTestsInStatus(t *testing.T) {
 func TestTestsOfSameSource(t *testing.T) {
 	fn := function(1)
 	serving := seen(deployment(1, 1, latest), sets(latest), sharedPod(latest))
-	fn.Status = status.Of(fn, ordered(serving, plan.BuildService{Running: true}))
+	fn.Status = status.Of(fn, ordered(serving, plan.BuildState{PodsHaveBinary: true}))
 	expect(t, status.Of(fn, ordered(serving, failedTests("FAIL"))), "TestsFailed", "TestA failed", "SourceValid Available Stalled", latest)
 	wrong := ofTests(plan.Tests{Answer: buildclient.Answer{Report: []byte(`{"reason":"CompileFailed","message":"no"}`)}})
 	expect(t, status.Of(fn, ordered(serving, wrong)), "CompileFailed", "no", "SourceValid Available Stalled", latest)

@@ -169,7 +169,7 @@ func (v *view) untilSlow(c *corev1.ContainerStatus) time.Duration {
 func (v *view) buildEnd() time.Time {
 	built := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
 	switch {
-	case v.seen.Plan.BuildService == nil || built == nil:
+	case v.seen.Plan.Build == nil || built == nil:
 	case built.Reason == v1beta1.ReasonBuilding:
 		return v.seen.Snapshot.Time
 	case built.Status == metav1.ConditionTrue:
@@ -226,7 +226,7 @@ func (v *view) rollout() string {
 		return why // no pods exist
 	}
 	text := fmt.Sprintf("%d of %d replicas are ready with the latest version", v.latestAvailable(), workload.Replicas(d))
-	if o := v.seen.Plan.BuildService; o != nil && o.Trouble != "" {
+	if o := v.seen.Plan.Build; o != nil && o.Trouble != "" {
 		text += "; " + workload.OneLine(o.Trouble)
 	}
 	problem, waits := v.podProblem()
@@ -254,7 +254,7 @@ func (v *view) latestAvailable() (n int32) {
 // the Deployment.
 func (v *view) overdue() bool {
 	late, left := v.late()
-	waits := v.seen.Plan.BuildService != nil && v.newest.inProgress()
+	waits := v.seen.Plan.Build != nil && v.newest.inProgress()
 	return late && left <= 0 && !waits
 }
 

@@ -97,7 +97,7 @@ func TestPodProblem(t *testing.T) {
 			event: "ContainerFailed", ready: "Building", truth: "SourceValid Reconciling", says: `container "network-init", which is not part of the Function, exited with code 3 (Error)`,
 		},
 		"InitContainerOfOthersShared": {
-			seen:  ordered(seen(deployment(1, 0, latest), nil, beforeBuild(failing("network-init"))), plan.BuildService{Running: true}),
+			seen:  ordered(seen(deployment(1, 0, latest), nil, beforeBuild(failing("network-init"))), plan.BuildState{PodsHaveBinary: true}),
 			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `container "network-init", which is not part of the Function, exited with code 3 (Error)`,
 		},
 		"Starts": {
@@ -192,7 +192,7 @@ func TestSlowStartAfterBuild(t *testing.T) {
 		fn := function(1)
 		fn.Status.LatestRevision = latest
 		fn.Status.Conditions = []metav1.Condition{{Type: "Built", Status: test.status, Reason: test.reason, LastTransitionTime: metav1.NewTime(noon.Add(-test.since))}}
-		s := ordered(seen(deployment(1, 0, latest), nil, since(sharedPod(latest), noon.Add(-10*time.Minute))), plan.BuildService{})
+		s := ordered(seen(deployment(1, 0, latest), nil, since(sharedPod(latest), noon.Add(-10*time.Minute))), plan.BuildState{})
 		s.Snapshot.Time = noon
 		if problem := status.PodProblem(fn, s); (problem != nil) != test.slow {
 			t.Errorf("%s: the problem is %+v", name, problem)
@@ -214,7 +214,7 @@ func TestOverdueAfterBuild(t *testing.T) {
 		fn := function(1)
 		fn.Status.LatestRevision = latest
 		fn.Status.Conditions = []metav1.Condition{{Type: "Built", Status: metav1.ConditionTrue, Reason: "Built", LastTransitionTime: metav1.NewTime(noon.Add(-test.built))}}
-		s := ordered(seen(overdue(deployment(1, 0, latest)), nil), plan.BuildService{Running: true})
+		s := ordered(seen(overdue(deployment(1, 0, latest)), nil), plan.BuildState{PodsHaveBinary: true})
 		s.Snapshot.Time = noon
 		if ready := meta.FindStatusCondition(status.Of(fn, s).Conditions, "Ready"); ready.Reason != test.ready {
 			t.Errorf("%s: the reason of Ready is %s, want %s", name, ready.Reason, test.ready)
