@@ -24,7 +24,7 @@ func TestRules(t *testing.T) {
 		`scaling: {requests: 11}, concurrency: 10`: `4:7: spec: requests must not be more than concurrency, which is the most that a replica serves at the same time`,
 		`scaling: {requests: 10}, concurrency: 10`: `<nil>`,
 		`scaling: {min: 0, windows: [{schedule: "@daily", duration: 10h, min: 1}]}`:      `<nil>`,
-		`scaling: {min: 0, windows: [{schedule: "@daily", duration: 10h, min: 2}]}`:      `4:30: spec.scaling: windows[].min must not exceed scaling.max (default: scaling.min, at least 1)`,
+		`scaling: {min: 0, windows: [{schedule: "@daily", duration: 10h, min: 2}]}`:      `4:30: spec.scaling: windows[].min must not exceed scaling.max, which defaults to scaling.min or 1, whichever is greater`,
 		`scaling: {min: 2, windows: [{schedule: "@daily", duration: 10h, min: 2}]}`:      `<nil>`,
 		`scaling: {max: 3, windows: [{schedule: "@every 1h", duration: 10h, min: 3}]}`:   `4:60: spec.scaling.windows[0].schedule: schedule must have five fields, or be a word such as @daily; set timeZone for a time zone`,
 		`scaling: {max: 3, windows: [{schedule: "@daily", duration: 30s, min: 3}]}`:      `4:80: spec.scaling.windows[0].duration: duration must be from 1m to 168h`,

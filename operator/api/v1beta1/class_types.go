@@ -50,9 +50,10 @@ const (
 // DefaultConflict of each of these classes lists the classes and the namespaces.
 //
 // When a class changes, Goless updates its functions step by step: a tenth of them at the same time
-// (rounded down; minimum 1, maximum 20). A function that cannot be updated delays the others
-// for 10 minutes. A function whose pods do not become ready delays them for its
-// progressDeadlineSeconds. The condition RolledOut of the class reports both.
+// (rounded down; minimum 1, maximum 20). A function whose Deployment cannot be updated, for example
+// because its spec is invalid, delays the others for 10 minutes. A function whose pods do not
+// become ready delays them for its progressDeadlineSeconds. The condition RolledOut of the class
+// reports both.
 //
 // The cluster settings, such as the setting "podUser", are in the ConfigMap goless-operator in the
 // namespace of the operator; docs/settings.md describes them.
@@ -135,12 +136,13 @@ type FunctionClassSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 
-	// podUser sets the user and the groups of the pods. With {} the cluster assigns them, as
-	// restricted-v2 of OpenShift requires. Default: the setting "podUser".
+	// podUser sets the user and the groups of the pods. The cluster assigns those that are not set.
+	// With {} it assigns all of them, as restricted-v2 of OpenShift requires. Root is not allowed.
+	// Default: the setting "podUser".
 	// +optional
 	PodUser *PodUser `json:"podUser,omitempty"`
 
-	// labels are added to the pods. List each of them, or its prefix, in the annotation
+	// labels are added to the pods. List the key of each, or its prefix, in the annotation
 	// fence.goless.io/labels of the ValidatingAdmissionPolicyBinding goless-operator-deployments,
 	// which belongs to the access policies of Goless (see docs/security.md). Otherwise the API
 	// server rejects the Deployments. The prefixes goless.io/ and pod.goless.io/ are not allowed.
@@ -150,7 +152,7 @@ type FunctionClassSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="the prefixes goless.io/ and pod.goless.io/ are reserved"
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are added to the pods. List each of them, or its prefix, in the annotation
+	// annotations are added to the pods. List the key of each, or its prefix, in the annotation
 	// fence.goless.io/annotations of the ValidatingAdmissionPolicyBinding
 	// goless-operator-deployments, which belongs to the access policies of Goless (see
 	// docs/security.md). Otherwise the API server rejects the Deployments. The prefixes goless.io/
@@ -228,7 +230,7 @@ type FunctionClassStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// functions is the number of functions that use the class and have a Deployment, without those
+	// functions is the number of functions that use the class and have a Deployment, except those
 	// that wait for their first build.
 	// +optional
 	Functions int32 `json:"functions"`
@@ -243,9 +245,10 @@ type FunctionClassStatus struct {
 	//     otherwise. It does not report whether the API server accepts pods of the class. Admission
 	//     checks that when the class is applied.
 	//   - Stalled: True while the namespaceSelector is invalid; absent otherwise.
-	//   - RolledOut: True when all functions with a Deployment, without those that wait for their
+	//   - RolledOut: True when all functions with a Deployment, except those that wait for their
 	//     first build, use the current spec of the class, and the rollouts that applied it are
-	//     complete. Later rollouts for other reasons do not change it.
+	//     complete. False while the namespaceSelector is invalid. Later rollouts for other reasons
+	//     do not change it.
 	//   - DefaultConflict: True while another class is also a default class of some of the
 	//     namespaces; absent otherwise.
 	// +optional

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// EnvVar is an environment variable of the function. It supports a subset of the sources of a
-// container's environment variable: ConfigMaps and Secrets in the namespace of the Function, and
-// fields of the pod.
+// EnvVar is an environment variable of the function or of its tests. It supports a subset of the
+// sources of a container's environment variable: ConfigMaps and Secrets in the namespace of the
+// Function, and fields of the pod.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.valueFrom) || !has(self.value) || self.value.size() == 0",message="give value or valueFrom, not both"
 type EnvVar struct {
@@ -41,15 +41,15 @@ type EnvVar struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.configMapKeyRef), has(self.secretKeyRef), has(self.fieldRef)].filter(given, given).size() == 1",message="give exactly one of configMapKeyRef, secretKeyRef and fieldRef"
 type EnvVarSource struct {
-	// configMapKeyRef selects a key of a ConfigMap in the namespace of the Function. A change of
-	// the value triggers a rollout.
+	// configMapKeyRef selects a key of a ConfigMap in the namespace of the Function. In spec.env, a
+	// change of the value triggers a rollout.
 	// +optional
 	ConfigMapKeyRef *KeyRef `json:"configMapKeyRef,omitempty"`
 
 	// secretKeyRef selects a key of a Secret in the namespace of the Function. A change of the
 	// value reaches only new pods; to replace the running pods, run "kubectl rollout restart
 	// deployment/NAME" with the name of the Function. If the setting "watchSecrets" is true, a
-	// change of the value triggers a rollout.
+	// change of the value in spec.env triggers a rollout.
 	// +optional
 	SecretKeyRef *KeyRef `json:"secretKeyRef,omitempty"`
 
@@ -210,10 +210,10 @@ type BuildSpec struct {
 	//   - InPod compiles it in an init container of each pod and does not require the build
 	//     service.
 	//
-	// Default: Shared, unless the FunctionClass or the cluster settings change it. If one of them
-	// sets modules.caBundle or modules.netrc, a source with a go.mod is always compiled InPod,
-	// because the build service cannot read these objects in the namespace of the Function. The pod
-	// label goless.io/strategy contains the strategy that was used.
+	// Default: Shared, unless the FunctionClass or the cluster settings change it. If the modules
+	// configuration that applies has caBundle or netrc, a source with a go.mod is always compiled
+	// InPod, because the build service cannot read ConfigMaps and Secrets in the namespace of the
+	// Function. The pod label goless.io/strategy contains the strategy that was used.
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 
@@ -226,15 +226,16 @@ type BuildSpec struct {
 	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
 	// ephemeral-storage (see the setting "build.maxResources"). Admission rejects a larger amount.
 	// If a stored spec exceeds the maximum, for example because the maximum was lowered later, the
-	// operator uses the maximum and reports that in the status.
+	// operator uses the maximum; the function serves, but Ready is False with reason InvalidSpec.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
-	// timeout is the maximum duration of a build, including the download of modules. It also limits
-	// the run of the tests, separately. Default: the setting "build.timeout". If that is not set, 1m.
-	// Range: 1s to 1h. The cluster has a maximum, by default 10m (see the setting "build.maxTimeout").
-	// Admission rejects a longer timeout. If a stored spec exceeds the maximum, for example because
-	// the maximum was lowered later, the operator uses the maximum and reports that in the status.
+	// timeout is the maximum duration of a build, including the download of modules, and of a run
+	// of the tests. Default: the setting "build.timeout". If that is not set, 1m. Range: 1s to 1h.
+	// The cluster has a maximum, by default 10m (see the setting "build.maxTimeout"). Admission
+	// rejects a longer timeout. If a stored spec exceeds the maximum, for example because the
+	// maximum was lowered later, the operator uses the maximum; the function serves, but Ready is
+	// False with reason InvalidSpec.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -242,11 +243,14 @@ type BuildSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="timeout must be from 1s to 1h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// test runs the tests of the source (its _test.go files) before each rollout, and requires that
-	// they pass. The build service compiles them, and a Job in the namespace of the Function runs them
-	// with the resources and the timeout of the build. If a test fails, nothing is rolled out, and the
-	// status contains the failures. A version that was rolled out before is not tested again while its
-	// ControllerRevision exists. The strategy must be Shared. Default: false.
+	// test runs the tests of the source (its _test.go files) before a new spec is rolled out, and
+	// requires that they pass. A source without tests is not rolled out. The tests do not run if
+	// only values in ConfigMaps or Secrets, or the FunctionClass, have changed. The build service
+	// compiles them, and a Job in the namespace of the Function runs them as the ServiceAccount
+	// default, without a token, with the resources and the timeout of the build. If a test fails,
+	// nothing is rolled out, and the status contains the failures. A version that was rolled out
+	// before is not tested again while its ControllerRevision exists. The strategy must be Shared.
+	// Default: false.
 	// +optional
 	Test bool `json:"test,omitempty"`
 

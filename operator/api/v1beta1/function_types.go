@@ -50,7 +50,8 @@ type Function struct {
 	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit, progressDeadlineSeconds,
 	// build.test or build.testEnv. With the strategy Shared, a change of build.timeout or
 	// build.resources does not trigger a rollout either. The old pods serve until the new ones are
-	// ready.
+	// ready. A version that was not rolled out, because it failed its tests or its verification,
+	// may be rolled out after a change of build.test, build.testEnv or rollout.verify.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 
@@ -90,8 +91,8 @@ type FunctionSpec struct {
 	// and indefinitely if the new one does not compile.
 	//
 	// Do not put secrets into the source: it is readable by anyone who can read Functions or
-	// ConfigMaps. Maximum: 245760 characters. Above 200000 bytes, kubectl apply requires
-	// --server-side.
+	// ConfigMaps. Maximum: 245760 characters. Use kubectl apply --server-side for more than about
+	// 200000 bytes.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=245760
@@ -142,8 +143,9 @@ type FunctionSpec struct {
 	// not change this field.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
-	// rejects a larger number. If a stored spec exceeds the maximum, for example because the maximum
-	// was lowered later, the operator uses the maximum and reports that in the status.
+	// rejects a larger number. If a stored spec exceeds the maximum, for example because the
+	// maximum was lowered later, the operator uses the maximum; the function serves, but Ready is
+	// False with reason InvalidSpec.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -160,9 +162,9 @@ type FunctionSpec struct {
 	//
 	// Do not set DRAIN_TIMEOUT; use drainSeconds. DRAIN_DELAY is the time for which a terminating
 	// pod still accepts requests, by default 15 seconds (see the setting "endpointPropagation").
-	// The operator does not read the values of these two variables. For each of them that env sets,
-	// it reserves one hour in the termination grace period of the pod. So the kubelet does not kill
-	// the pod too early, but it also waits that long before it kills a pod that hangs.
+	// The operator does not read the values of these two variables. For each of the two that is in
+	// env, the termination grace period of the pod is one hour longer. So the kubelet does not kill
+	// the pod too early, but it kills a pod that hangs only after that time.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -171,8 +173,9 @@ type FunctionSpec struct {
 
 	// envFrom creates environment variables from ConfigMaps and Secrets, as in a container.
 	// Maximum: 32. If several entries define a variable, the last one wins, and env overrides all
-	// of them. envFrom cannot set DRAIN_DELAY (use env) or DRAIN_TIMEOUT (use drainSeconds). The
-	// build does not receive the variables.
+	// of them. envFrom cannot set DRAIN_DELAY (use env), DRAIN_TIMEOUT (use drainSeconds) or a
+	// reserved name (see the name of env): such keys have no effect. The build does not receive the
+	// variables.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -214,27 +217,27 @@ type FunctionSpec struct {
 	//   - requests: cpu 50m, memory 32Mi, ephemeral-storage 16Mi
 	//   - limits: memory 256Mi, ephemeral-storage 1Gi. By default, cpu has no limit. If an
 	//     administrator sets cpu in maxResources of the FunctionClass or in the setting
-	//     "function.maxResources", that value is also the default limit of cpu. The built-in maximum
-	//     of 4 cpu is not a default limit
+	//     "function.maxResources", that value is also the default limit of cpu. The built-in
+	//     maximum of 4 cpu (see below) is not a default limit
 	//
 	// The cluster has a maximum for each amount in this field, by default 4 cpu, 4Gi of memory and
-	// 4Gi of ephemeral-storage (see the setting "function.maxResources"). Admission rejects a larger
-	// amount. If a stored spec exceeds the maximum, for example because the maximum was lowered
-	// later, the operator uses the maximum and reports that in the status. A function without a
-	// limit of cpu can use more cpu than the maximum.
+	// 4Gi of ephemeral-storage (see the setting "function.maxResources"). Admission rejects a
+	// larger amount. If a stored spec exceeds the maximum, for example because the maximum was
+	// lowered later, the operator uses the maximum; the function serves, but Ready is False with
+	// reason InvalidSpec. A function without a limit of cpu can use more cpu than the maximum.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
 	// timeout is the maximum duration of one request, such as 5s or 1m30s. Default: 60s. Range: 1ms
-	// to 1h, or 0s for no timeout.
+	// to 1h, or 0s for no timeout. It does not apply to hijacked connections, such as WebSockets.
 	//
 	// When it expires, the context of the handler is canceled and the client receives 504, or a
 	// closed connection if the response has begun. A handler that ignores its context keeps running
 	// and counts towards concurrency until it returns; the metric goless_requests_overdue counts
 	// such requests.
 	//
-	// A terminating pod gives its requests drainSeconds to finish (default: timeout, or 20 seconds if
-	// timeout is shorter).
+	// A terminating pod gives its requests drainSeconds to finish (default: timeout, or 20 seconds
+	// if timeout is shorter or 0s).
 	//
 	// If a client makes no progress for 60 seconds while the handler reads the body or writes the
 	// response, that read or write fails. The variable REQUEST_STALL_TIMEOUT in env sets another
@@ -248,7 +251,7 @@ type FunctionSpec struct {
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// drainSeconds is the number of seconds that a terminating pod gives its running requests to
-	// finish. Default: timeout, but at least 20. Range: 0 to 3600.
+	// finish. Default: timeout, but at least 20; 20 if timeout is 0s. Range: 0 to 3600.
 	//
 	// The period begins 15 seconds (see the setting "endpointPropagation") after the pod begins to
 	// terminate, because new requests can arrive until then. The pod is killed 5 seconds after the
@@ -265,25 +268,26 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Concurrency int32 `json:"concurrency,omitempty"`
 
-	// progressDeadlineSeconds is the number of seconds that a rollout may take without another
-	// replica becoming ready. When it is exceeded, Ready becomes False with reason
-	// ProgressDeadlineExceeded; the previous version keeps serving. The time that rollout.verify may
-	// take is added. Default: 600. Range: 1 to 86400.
+	// progressDeadlineSeconds is the maximum number of seconds in which no further replica becomes
+	// ready during a rollout. When it is exceeded, Ready becomes False with reason
+	// ProgressDeadlineExceeded; the previous version keeps serving. The time that rollout.verify
+	// may take is added. Default: 600. Range: 1 to 86400.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
 	// rollout configures how a new version replaces the previous one. Default: the new version
-	// replaces the previous one when its pods are ready. A change of this field does not restart pods.
+	// replaces the previous one when its pods are ready. A change of this field does not restart
+	// pods, but a version that was rolled back is rolled out again when verify changes.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
 	// revisionHistoryLimit is the number of former revisions to keep; "builder rollback" returns to
-	// one of them. Default: 5. Minimum: 0. Each revision has a ControllerRevision. Its source is in a
-	// ConfigMap, which revisions with the same source share; "kubectl get
-	// controllerrevisions,configmaps -l goless.io/function=NAME" lists them. The newest are kept.
-	// Revisions that pods use are kept in addition.
+	// one of them. Default: 5. Minimum: 0. The newest are kept, and in addition those that pods
+	// use. Each revision has a ControllerRevision and a ConfigMap with its source; revisions with
+	// the same source share the ConfigMap. "kubectl get controllerrevisions,configmaps -l
+	// goless.io/function=NAME" lists both.
 	// +optional
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
@@ -295,7 +299,8 @@ type FunctionSpec struct {
 }
 
 // SourceSummary contains the properties of a source that the operator needs to generate the objects
-// of a Function. Only the ConfigMap needs the source itself.
+// of a Function. It reads the source itself only to validate it, to write its ConfigMap and to
+// request its build.
 type SourceSummary struct {
 	// SHA256 is the SHA-256 hash of the source, in hexadecimal.
 	SHA256 string `json:"-"`

@@ -5,11 +5,11 @@ package v1beta1
 // the same defaults. Only builds of sources with a go.mod receive them. They are visible to anyone
 // who can view pods: do not put passwords into them.
 type Modules struct {
-	// goProxy is GOPROXY. It must not contain a file: URL. The value off rejects every source that
-	// requires a module. Builds do not run version control, so private modules require a module
-	// proxy that serves them. Default: the default of the go command. Shared builds use that default
-	// without its entry direct, because direct would let a source make the build service connect to
-	// any host. Maximum: 4096 characters.
+	// goProxy is GOPROXY. It must not contain a file: URL. With the value off, sources can use only
+	// modules that they vendor and those in the builder image. Builds do not run version control,
+	// so private modules require a module proxy that serves them. Default: the default of the go
+	// command. Shared builds remove the entry "direct" from that default, because it would let a
+	// source make the build service connect to any host. Maximum: 4096 characters.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)(^|[,| ])file:')",message="must not have a file: URL, which would let sources read files of the build service; serve the modules over HTTP"
 	// +optional
@@ -61,8 +61,8 @@ type Modules struct {
 	// The API server rejects the Deployments unless an administrator has added these annotations to
 	// the ValidatingAdmissionPolicyBinding goless-operator-deployments (see docs/security.md):
 	//   - fence.goless.io/netrc-secret: the name of the Secret
-	//   - fence.goless.io/netrc-env: the variables of the other fields of modules, such as
-	//     GOPROXY=https://modules.example.com for goProxy
+	//   - fence.goless.io/netrc-env: the environment variables that the other fields of modules
+	//     set, such as GOPROXY=https://modules.example.com for goProxy
 	//   - fence.goless.io/netrc-configmaps: the ConfigMap of caBundle
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`

@@ -36,19 +36,20 @@ type Rollout struct {
 	// change creates a new version, or verify changes. Otherwise the rollout continues. Default: none
 	// (a new version replaces the previous one when it is ready). {} verifies with the defaults.
 	//
-	// The first version is not verified, and neither are changes of a class or of the operator, except
-	// with the annotation goless.io/upgrade. A change of the values of a ConfigMap or Secret that
-	// triggers a rollout is verified.
+	// The first version is not verified, and neither are rollouts because a FunctionClass, the
+	// cluster settings or Goless itself has changed. An upgrade of the Function with the annotation
+	// goless.io/upgrade is verified, and so is a rollout because the values of a ConfigMap or
+	// Secret have changed. docs/how-to/operate.md lists the other exceptions.
 	// +optional
 	Verify *Verify `json:"verify,omitempty"`
 }
 
 // Verify configures the verification of a rollout.
 type Verify struct {
-	// for is how long the first new pod serves beside the old ones, such as 30s or 5m. It begins when
-	// the pod is ready. It ends earlier if the new version fails the verification, and later, by up to
-	// spec.timeout, while the new version has served too few requests and has some in flight. Default:
-	// 2m. Range: 10s to 1h.
+	// for is how long the first new pod serves beside the old ones, such as 30s or 5m. It begins
+	// when the pod is ready. It ends earlier if the new version fails the verification. If the new
+	// version has received fewer than minRequests, and some of them are in flight, it is extended
+	// by up to spec.timeout. Default: 2m. Range: 10s to 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -58,12 +59,13 @@ type Verify struct {
 
 	// maxErrors is the number of percentage points by which the error rate of the new version may
 	// exceed that of the old version: with 5%, and old pods that fail 2% of their requests, the new
-	// version may fail 7%. If the old pods have served no requests, their error rate counts as 0%.
-	// Failed requests are responses with a status of 5xx, panics, timeouts, and responses that the
-	// handler aborted or whose length differs from Content-Length. Rejections beyond concurrency do
-	// not count. The comparison is statistical (99% confidence). For example, if the old version fails
-	// no request and each version has received 20, 8 must fail to exceed 5%; with 200 each, 21.
-	// Default: 5%. Range: 0% to 99.99%.
+	// version may fail 7%. If the old pods have served fewer than minRequests, the missing ones
+	// count as successful. Failed requests are responses with a status of 5xx, panics, timeouts,
+	// and responses that the handler aborted or whose length differs from Content-Length.
+	// Rejections beyond concurrency do not count. The comparison is statistical (99% confidence).
+	// For example, if the old version fails no request, the new version exceeds 5% when it fails 8
+	// of 20 requests, or 21 of 200, and the old version has received as many. Default: 5%. Range:
+	// 0% to 99.99%.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]|[1-9][0-9])([.][0-9]{1,2})?%$')",message="maxErrors must be a percentage from 0% to 99.99%, such as 5%"

@@ -57,7 +57,7 @@ const (
 // Scaling configures the bounds and the target of autoscaling.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.requests)",message="set cpu or requests, not both"
-// +kubebuilder:validation:XValidation:rule="!has(self.windows) || self.windows.all(w, w.min <= (has(self.max) ? self.max : has(self.min) && self.min > 1 ? self.min : 1))",message="windows[].min must not exceed scaling.max (default: scaling.min, at least 1)"
+// +kubebuilder:validation:XValidation:rule="!has(self.windows) || self.windows.all(w, w.min <= (has(self.max) ? self.max : has(self.min) && self.min > 1 ? self.min : 1))",message="windows[].min must not exceed scaling.max, which defaults to scaling.min or 1, whichever is greater"
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || self.max >= (has(self.min) ? self.min : 1)",message="max must not be less than min, which defaults to 1"
 type Scaling struct {
 	// min is the minimum number of replicas. Default: 1. Minimum: 0, which lets the function sleep:
@@ -74,21 +74,23 @@ type Scaling struct {
 
 	// max is the maximum number of replicas. Default: min, or 1 if min is 0. Minimum: 1; it must
 	// not be less than min. If it is greater than both min and 1, the number of replicas depends on
-	// the load: on requests, if that field is set, and otherwise on the cpu usage. For the cpu
-	// usage there is a HorizontalPodAutoscaler, which requires a metrics server in the cluster.
+	// the load: on the requests in flight if the field requests is set, and otherwise on the cpu
+	// usage. For the cpu usage, the operator creates a HorizontalPodAutoscaler, which requires a
+	// metrics server in the cluster.
 	//
 	// The cluster has a maximum, by default 100 (see the setting "function.maxReplicas"). Admission
-	// rejects a larger number. If a stored spec exceeds the maximum, for example because the maximum
-	// was lowered later, the operator uses the maximum and reports that in the status.
+	// rejects a larger number. If a stored spec exceeds the maximum, for example because the
+	// maximum was lowered later, the operator uses the maximum; the function serves, but Ready is
+	// False with reason InvalidSpec.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Max *int32 `json:"max,omitempty"`
 
 	// cpu is the target for the average cpu usage of a replica, in cores, such as 500m for half a
 	// core. Above it, replicas are added, up to max. Default: 500m, or half of resources.limits.cpu
-	// if that is less. A replica can use more cpu than the target, up to its limit. That serves a
-	// rising load until a new replica is ready, which takes about 30 seconds. The target must be
-	// greater than 0 and less than resources.limits.cpu. It does not depend on resources.requests.
+	// if that is less. Until a new replica is ready, which takes about 30 seconds, the replicas can
+	// use more cpu than the target, up to their limit. The target must be greater than 0 and less
+	// than resources.limits.cpu. It does not depend on resources.requests.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$') && string(self).matches('[1-9]')",message="cpu must be more than 0 cores, with an optional unit, such as 2 or 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
@@ -96,8 +98,10 @@ type Scaling struct {
 	// requests is the target for the average number of requests that a replica serves at the same
 	// time. goless-activator polls the pods every 2 seconds (every 4 seconds while there are no
 	// requests) and sets the number of replicas. If the load requires more replicas, they are added
-	// immediately, but in 15 seconds the number at most doubles or grows by 4, whichever is more. If
-	// it requires fewer, they are removed after 5 minutes. Requests that exceed concurrency count too. A metrics server is not required.
+	// immediately. Within any 15 seconds, their number at most doubles, or grows by 4 if that is
+	// more; this limit does not apply while the function wakes. If the load requires fewer
+	// replicas, they are removed after 5 minutes. Requests that exceed concurrency count too. A
+	// metrics server is not required.
 	//
 	// Default: none, which means that the number of replicas depends on the cpu usage. Range: 1 to
 	// 10000, and at most concurrency if that is set. It cannot be combined with cpu. A change does

@@ -14,9 +14,9 @@ type Scratch struct {
 	Size resource.Quantity `json:"size"`
 
 	// medium is the storage of the files: Disk (the disk of the node) or Memory (the memory of the
-	// node, which is faster). Default: Disk. The files are deleted with the pod. With Memory, the
-	// memory limit of the Go garbage collector is reduced by size, unless GOMEMLIMIT is set in
-	// spec.env.
+	// node, which is faster). Default: Disk. The files are deleted with the pod. With Memory, size
+	// is subtracted from the memory limit of the Go garbage collector, unless the variable
+	// GOMEMLIMIT is set.
 	// +optional
 	// +kubebuilder:default=Disk
 	// +kubebuilder:validation:Enum=Disk;Memory

@@ -29,8 +29,8 @@ const (
 	// something. The condition is absent otherwise.
 	ConditionStalled = "Stalled"
 
-	// ConditionDegraded is True while the function serves but an optional part is missing, such as
-	// its PodDisruptionBudget. It does not affect the other conditions. The condition is absent
+	// ConditionDegraded is True while an optional part of the function is missing, such as its
+	// PodDisruptionBudget. It does not affect the other conditions. The condition is absent
 	// otherwise.
 	ConditionDegraded = "Degraded"
 )
@@ -175,17 +175,18 @@ type FunctionStatus struct {
 	// Ready has these reasons:
 	//   - True: Serving, Asleep, Stopped. Ready stays True while the number of replicas changes; in
 	//     that time, Reconciling is True with reason Scaling, unless the function falls asleep or
-	//     wakes.
+	//     wakes. When a stopped function is started, Ready is False until the first replica is
+	//     ready.
 	//   - False, in progress or retried: Building, Testing, RollingOut, Verifying, NoActivator,
 	//     WakeFailed, ApplyFailed, BuildFailed.
 	//   - False, and Stalled is True with a message about what to change: InvalidSource,
 	//     InvalidSpec, CompileFailed, TestsFailed, BuildTimeout, BuildOutOfMemory, CrashLooping,
 	//     ProgressDeadlineExceeded, RolledBack, NotOwned, ServiceConflict.
 	//
-	// Degraded means that the function serves but an optional part is missing. Its reasons are
-	// DisruptionBudgetFailed, NetworkPolicyFailed, AutoscalerFailed, AutoscalerConflict,
-	// SourceNotStored, RevisionNotRecorded, ReferenceUnreadable, CannotSleep, CannotScale and
-	// CleanupFailed.
+	// Degraded means that an optional part is missing. It does not affect the other conditions. Its
+	// reasons are DisruptionBudgetFailed, NetworkPolicyFailed, AutoscalerFailed,
+	// AutoscalerConflict, SourceNotStored, RevisionNotRecorded, ReferenceUnreadable, CannotSleep,
+	// CannotScale and CleanupFailed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -221,13 +222,13 @@ type FunctionStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// latestRevision is the source revision of the latest valid source: a hash, which is part of the
-	// name of its ConfigMap.
+	// latestRevision is the source revision of the latest valid source: the hash of the source,
+	// which is part of the name of its ConfigMap.
 	// +optional
 	LatestRevision string `json:"latestRevision,omitempty"`
 
-	// readyRevision is the source revision that serves requests; the newest if two do. While the
-	// function sleeps, it is the last one that served.
+	// readyRevision is the hash of the source that serves requests. If several serve during a
+	// rollout, it is the newest of them. While the function sleeps, it is the last one that served.
 	// +optional
 	ReadyRevision string `json:"readyRevision,omitempty"`
 
@@ -235,15 +236,16 @@ type FunctionStatus struct {
 	// +optional
 	Build *BuildStatus `json:"build,omitempty"`
 
-	// currentRevision is the name of the ControllerRevision of the latest spec. It is empty while the
-	// latest spec is not in the Deployment: it is invalid or cannot be validated, is being compiled or
-	// tested, does not compile, fails its tests, was rolled back (see rollout.verify), or, for a
-	// sleeping function, waits until a pod of the previous revision has started.
+	// currentRevision is the name of the ControllerRevision of the latest spec. It is empty while
+	// the Deployment does not have the latest spec, because that spec is invalid, cannot be
+	// validated, is being compiled or tested, does not compile, failed its tests or was rolled back
+	// (see rollout.verify), or because a sleeping function first starts a pod of the previous
+	// revision.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 
-	// revisions are the newest revisions of the function, newest first, at most 10: versions that
-	// differ in the source or in other fields that may affect the pods. Each is recorded in a
+	// revisions are the 10 newest revisions of the function, newest first. Two revisions differ in
+	// the source or in other fields that may affect the pods. Each is recorded in a
 	// ControllerRevision. "builder rollback" returns to one of them.
 	// +optional
 	// +listType=map
@@ -297,7 +299,14 @@ type RevisionStatus struct {
 	// creationTime is the time when the ControllerRevision was created.
 	CreationTime metav1.Time `json:"creationTime"`
 
-	// state is Starting, Serving, Superseded, Skipped, Failed or RolledBack.
+	// state is one of:
+	//   - Starting: it is in the Deployment and has not served yet.
+	//   - Serving: it has served and is in the Deployment, also while the function is asleep, stopped or
+	//     unavailable; or it is a former revision whose pods still serve.
+	//   - Superseded: a later revision has replaced it.
+	//   - Skipped: a later revision has replaced it before it served.
+	//   - Failed: it could not serve.
+	//   - RolledBack: it failed its verification.
 	State RevisionState `json:"state"`
 
 	// reason is the reason of Ready with which a revision failed.
@@ -314,8 +323,8 @@ type Address struct {
 
 // BuildStatus is the result of a build.
 type BuildStatus struct {
-	// revision is the source revision that was compiled. It is empty if the source was rejected before it
-	// was compiled.
+	// revision is the hash of the source that was compiled, as in latestRevision. It is empty if
+	// the source was rejected before it was compiled.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 

@@ -68,8 +68,8 @@ type CronTriggerSpec struct {
 
 	// timeZone is the name of the time zone of the schedule, such as Europe/Berlin. Default:
 	// Etc/UTC. If daylight saving time skips a scheduled time, no call is made; the condition
-	// Delivered reports that. A time that occurs twice because daylight saving time ends has two
-	// calls with different values of Ce-Id.
+	// Delivered reports that, unless the schedule contains every hour. A time that occurs twice
+	// because daylight saving time ends has two calls with different values of Ce-Id.
 	// +optional
 	// +kubebuilder:default="Etc/UTC"
 	// +kubebuilder:validation:MinLength=1
@@ -83,11 +83,12 @@ type CronTriggerSpec struct {
 	Method string `json:"method,omitempty"`
 
 	// path is the path of the request, optionally with a query. Default: /. It must begin with /.
-	// Characters that are not printable ASCII must be percent-encoded. Maximum: 2048 characters.
+	// Spaces, '#' and characters that are not printable ASCII must be percent-encoded. Maximum:
+	// 2048 characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$') && !self.contains('#')",message="path must begin with '/', and what is not printable ASCII must be percent-encoded"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$') && !self.contains('#')",message="path must begin with '/'; spaces, '#' and characters that are not printable ASCII must be percent-encoded"
 	Path string `json:"path,omitempty"`
 
 	// headers are additional headers of the request. Maximum: 32 headers with names of at most 128

@@ -33,7 +33,7 @@ const (
 // The annotation goless.io/hostnames of the namespace lists the hostnames that its triggers may
 // use. If two triggers list the same hostname and have the same path, and both are allowed to use
 // their hostnames, only the older one is ready. As an exception, both are ready if they are in the
-// same namespace and different proxies serve them:
+// same namespace and different proxies serve them, which is the case if either:
 //   - One trigger has parentRefs and the other has none.
 //   - Both have an ingressClassName, and the two differ.
 //
@@ -88,16 +88,19 @@ type HTTPTriggerSpec struct {
 
 	// hostnames are the hostnames of the requests. A wildcard hostname, such as *.example.com,
 	// matches the subdomains of example.com (in an Ingress, only those of one level). The
-	// annotation goless.io/hostnames of the namespace must allow each of them. Maximum: 16.
+	// annotation goless.io/hostnames of the namespace must list each of them, or a wildcard
+	// hostname that matches it, separated by spaces. If one is not allowed, or not any more, the
+	// HTTPRoute or the Ingress is deleted. Maximum: 16.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Hostnames []Hostname `json:"hostnames"`
 
-	// path is a path prefix: it matches requests with this path and with the paths below it.
-	// Default: /, which matches every path. It contains letters, digits and the characters . _ ~ -
-	// between slashes. Maximum: 512 characters.
+	// path is a path prefix: it matches requests with this path and with the paths below it. The
+	// function receives the path unchanged. Default: /, which matches every path. It begins with a
+	// slash and does not end with one. Between slashes, it contains letters, digits and the
+	// characters . _ ~ and -. Maximum: 512 characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=512
@@ -117,16 +120,16 @@ type HTTPTriggerSpec struct {
 	// timeout is the maximum duration of a request, such as 30s or 1m30s. It is set as
 	// timeouts.request in the rules of the HTTPRoute and requires parentRefs. Default: the longest
 	// timeout of the Functions plus 70 seconds (the time for a function that is scaled to zero to
-	// start), or no timeout if one of the Functions has the timeout 0s. Range: 1s to 2h, rounded up
-	// to whole seconds.
+	// start), or 0s if one of the Functions has the timeout 0s. Range: 1s to 2h, rounded up to
+	// whole seconds, or 0s.
 	//
-	// The value 0s creates an HTTPRoute without timeouts, for Gateways that reject routes with that
-	// field. In that case, the default of the Gateway applies.
+	// With 0s, the HTTPRoute has no timeouts, and the default of the Gateway applies. Set it for
+	// Gateways that reject routes with that field.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$')",message="timeout must be a time such as 30s or 1m30s"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^(0|([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) == duration('0s') || duration(self) >= duration('1s') && duration(self) <= duration('2h')",message="timeout must be 0s, for none, or from 1s to 2h"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(0|([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) == duration('0s') || duration(self) >= duration('1s') && duration(self) <= duration('2h')",message="timeout must be 0s, for a route without timeouts, or from 1s to 2h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// ingressClassName is the class of the Ingress. Default: the default class of the cluster. It

@@ -18,7 +18,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //     is not valid UTF-8.
 //   - Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset are the origin of the record.
 //   - Ce-Kafkatombstone is true if the record has no value.
-//   - The headers of the record are sent too.
+//   - The headers of the record are sent too, except invalid headers, headers of the connection
+//     such as Host, and those beyond 12 KiB in total. Ce-Golessomitted contains the number of the
+//     omitted ones.
 //
 // A record that is itself a CloudEvent keeps its own attributes, such as Ce-Id and Ce-Type. Its
 // attribute golessid (Ce-Golessid) contains the ID in the format above.
@@ -41,7 +43,8 @@ type KafkaTrigger struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is the desired state. A change replaces the pod, except for a change of scale or
-	// authentication.insecure.
+	// authentication.insecure. So does a change of the timeout, the Service or the port of the
+	// Function.
 	// +required
 	Spec KafkaTriggerSpec `json:"spec"`
 
@@ -74,14 +77,14 @@ type KafkaTriggerSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	Topic string `json:"topic"`
 
-	// consumerGroup is the name of the consumer group. Default: goless_NAMESPACE_NAME of the
-	// trigger. If triggers in several clusters use the same brokers, set a different group name in
-	// each cluster. Maximum: 255 characters.
+	// consumerGroup is the name of the consumer group. Default: goless_NAMESPACE_NAME, with the
+	// namespace and the name of the trigger. If triggers in several clusters use the same brokers,
+	// set a different group name in each cluster. Maximum: 255 characters.
 	//
 	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
 	// goless_NAMESPACE_NAME if:
-	//   - the earlier group has committed offsets for the topic that do not belong to another
-	//     trigger, and the new group has none, or
+	//   - the new group has no committed offsets for the topic, and the earlier group has some that
+	//     were not committed by another trigger, or
 	//   - the trigger is authorized to read the earlier group but not the new one.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
@@ -144,7 +147,8 @@ type KafkaAuthentication struct {
 	// +kubebuilder:validation:MaxLength=255
 	User string `json:"user"`
 
-	// password is the password of the user.
+	// password selects the password of the user, in a Secret in the namespace of the trigger. A
+	// change applies to new connections.
 	// +required
 	Password SecretKey `json:"password"`
 }

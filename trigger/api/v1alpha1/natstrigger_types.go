@@ -19,7 +19,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //     message, in nanoseconds. The ID is the same for all attempts, and differs after the stream
 //     is deleted and recreated. Without a stream, it is the header Nats-Msg-Id or a random ID.
 //   - Ce-Subject is the subject of the message.
-//   - The headers of the message are sent too, except those that begin with Nats-.
+//   - The headers of the message are sent too, except those that begin with Nats-, invalid headers,
+//     headers of the connection such as Host, and those beyond 12 KiB in total. Ce-Golessomitted
+//     contains the number of the omitted ones.
 //
 // A message that is itself a CloudEvent keeps its own attributes, such as Ce-Id and Ce-Type. Its
 // attribute golessid (Ce-Golessid) contains the ID in the format above.
@@ -42,7 +44,8 @@ type NATSTrigger struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is the desired state. A change replaces the pod, except for a change of scale or
-	// authentication.insecure.
+	// authentication.insecure. So does a change of the timeout, the Service or the port of the
+	// Function.
 	// +required
 	Spec NATSTriggerSpec `json:"spec"`
 
@@ -83,8 +86,9 @@ type NATSTriggerSpec struct {
 	Stream string `json:"stream,omitempty"`
 
 	// consumer is the name of the durable consumer of the stream, or of the queue group if stream
-	// is not set. Default: goless_NAMESPACE_NAME of the trigger. Earlier releases of Goless named
-	// the consumer goless-NAMESPACE-NAME. A trigger with stream still uses that consumer if:
+	// is not set. Default: goless_NAMESPACE_NAME, with the namespace and the name of the trigger.
+	// Earlier releases of Goless named the consumer goless-NAMESPACE-NAME. A trigger with stream
+	// still uses that consumer if:
 	//   - spec.consumer is not set,
 	//   - the consumer goless_NAMESPACE_NAME does not exist, and
 	//   - goless-NAMESPACE-NAME exists and does not belong to another trigger.
@@ -93,7 +97,7 @@ type NATSTriggerSpec struct {
 	// of the stream, and is not deleted with the trigger. An existing consumer that was not created
 	// for this trigger is used unchanged. It must:
 	//   - be a pull consumer with ack policy explicit and deliver policy all
-	//   - have the filter spec.subject, or none if that is >
+	//   - have spec.subject as its filter, or no filter if spec.subject is ">"
 	//   - have max_deliver -1 (no limit) and headers_only false
 	//   - not belong to another trigger (metadata goless.io/trigger)
 	//
@@ -148,13 +152,14 @@ type NATSAuthentication struct {
 	// +kubebuilder:validation:MaxLength=255
 	User string `json:"user,omitempty"`
 
-	// password is the password of the user. It is sent to the servers and therefore requires
-	// spec.tls, servers that begin with tls://, or insecure.
+	// password selects the password of the user, in a Secret in the namespace of the trigger. It is
+	// sent to the servers and therefore requires spec.tls, servers that begin with tls://, or
+	// insecure.
 	// +optional
 	Password *SecretKey `json:"password,omitempty"`
 
-	// token is an alternative to user and password. It is sent to the servers and therefore
-	// requires spec.tls, servers that begin with tls://, or insecure.
+	// token selects a token, as an alternative to user and password. It is sent to the servers and
+	// therefore requires spec.tls, servers that begin with tls://, or insecure.
 	// +optional
 	Token *SecretKey `json:"token,omitempty"`
 
@@ -163,11 +168,11 @@ type NATSAuthentication struct {
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
-	// nkey is the seed of an NKey.
+	// nkey selects the seed of an NKey.
 	// +optional
 	NKey *SecretKey `json:"nkey,omitempty"`
 
-	// credentials are a JWT with the seed of its NKey, in the format of nsc.
+	// credentials selects a JWT with the seed of its NKey, in the format of nsc.
 	// +optional
 	Credentials *SecretKey `json:"credentials,omitempty"`
 }

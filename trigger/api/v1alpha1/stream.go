@@ -83,8 +83,7 @@ type StreamTriggerStatus struct {
 	// +optional
 	LastDelivery *StreamDelivery `json:"lastDelivery,omitempty"`
 
-	// partitions is the last known number of partitions of the topic. It is omitted if the stream
-	// has no partitions.
+	// partitions is the last known number of partitions of the topic of a KafkaTrigger.
 	// +optional
 	Partitions int32 `json:"partitions,omitempty"`
 }
@@ -106,20 +105,21 @@ type StreamDelivery struct {
 // StreamSpec is the part of the spec that is common to all stream triggers.
 type StreamSpec struct {
 	// functionRef is the Function that receives the events. While it does not exist or has no
-	// Service, no events are consumed.
+	// Service, no events are consumed. While it is stopped, events wait.
 	// +required
 	FunctionRef FunctionReference `json:"functionRef"`
 
 	// path is the path of the requests, optionally with a query. Default: /. It must begin with /.
-	// Characters that are not printable ASCII must be percent-encoded. Maximum: 2048 characters.
+	// Spaces, '#' and characters that are not printable ASCII must be percent-encoded. Maximum:
+	// 2048 characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$') && !self.contains('#')",message="path must begin with '/', and what is not printable ASCII must be percent-encoded"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$') && !self.contains('#')",message="path must begin with '/'; spaces, '#' and characters that are not printable ASCII must be percent-encoded"
 	Path string `json:"path,omitempty"`
 
-	// maxAttempts is the maximum number of attempts to deliver an event. Default: 10, which
-	// takes 1.5 to 3 minutes with the delays between the attempts. Range: 1 to 1000.
+	// maxAttempts is the maximum number of attempts to deliver an event. Default: 10; the delays
+	// between them add up to 1.5 to 3 minutes. Range: 1 to 1000.
 	//
 	// An attempt is not counted if the request does not reach the function, because there is no
 	// connection, the function cannot be woken, or its concurrency limit is reached. If the function rejects an
@@ -151,7 +151,8 @@ type StreamSpec struct {
 
 	// batch sends several events in one request, in their order, as CloudEvents over HTTP in
 	// batched content mode. Default: none (each request contains one event). The response applies
-	// to all events of a batch: they are accepted, retried or written to deadLetter together.
+	// to all events of a batch: they are accepted, retried, dropped or written to deadLetter
+	// together.
 	// +optional
 	Batch *StreamBatch `json:"batch,omitempty"`
 
@@ -196,8 +197,9 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.max >= self.min",message="max must not be less than min"
 type StreamScale struct {
-	// min is the minimum number of replicas. Default: 1. Range: 0 to 1000. With 0, the Function is
-	// scaled to zero while no events are waiting.
+	// min is the minimum number of replicas. Default: 1. Range: 0 to 1000. With 0, spec.replicas of
+	// the Function is set to 0 while no events are waiting: it is stopped, and other requests do
+	// not wake it.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -205,9 +207,10 @@ type StreamScale struct {
 	Min *int32 `json:"min,omitempty"`
 
 	// max is the maximum number of replicas. Range: 1 to 1000; it must not be less than min. The
-	// effective maximum is the smallest of max, concurrency and, for a KafkaTrigger, the number of
-	// partitions of the topic, because more replicas would receive no requests. It is never less
-	// than min. If it differs from max, the message of the condition Ready reports it.
+	// effective maximum is the smallest of max, spec.concurrency of the trigger and, for a
+	// KafkaTrigger, the number of partitions of the topic, because more replicas would receive no
+	// requests. It is never less than min. If it differs from max, the message of the condition
+	// Ready reports it.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
@@ -223,7 +226,8 @@ type StreamScale struct {
 
 // StreamTLS configures the verification of servers and the client certificate of the trigger.
 type StreamTLS struct {
-	// ca contains the CA certificates of the servers, in PEM. Default: the public CA certificates.
+	// ca selects the CA certificates of the servers, in PEM, in a Secret in the namespace of the
+	// trigger. Default: the public CA certificates.
 	// +optional
 	CA *SecretKey `json:"ca,omitempty"`
 
