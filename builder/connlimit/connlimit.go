@@ -1,7 +1,7 @@
 // Package connlimit limits the number of open connections of a listener. At the limit, it closes a
 // connection of the client that has the most, so that a client that opens many connections does not
-// block other clients. The build service and the webhook server of the operator use it before a
-// client is authenticated.
+// block other clients. The build service, the webhook server of the operator and the admin port of
+// the activator use it, because they accept connections of clients that are not authenticated.
 package connlimit
 
 import (

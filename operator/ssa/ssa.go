@@ -1,7 +1,8 @@
-// Package ssa creates and changes objects with server-side apply (SSA), with a precondition. The
-// operator and the triggers use it. An apply without a precondition would take over an object of
-// another owner, or create an object again that was deleted in the meantime. The caller sets the
-// field manager, in the client or in the options.
+// Package ssa creates and changes objects with server-side apply (SSA), on the condition that the
+// object does not exist yet (Create) or still has the same UID (Update). The operator and the
+// triggers use it. An apply without such a condition would take over an object of another owner, or
+// create an object again that was deleted in the meantime. The caller sets the field manager, in
+// the client or in the options.
 package ssa
 
 import (

@@ -1,5 +1,5 @@
-// Package cloudevent creates HTTP requests for CloudEvents 1.0 in binary content mode, like those
-// of triggers: attributes are headers, and the data is the body. It does not send them.
+// Package cloudevent returns the headers and the body of an HTTP request for a CloudEvent 1.0 in
+// binary content mode, for "builder invoke".
 package cloudevent
 
 import (

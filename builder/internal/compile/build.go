@@ -1,8 +1,9 @@
-// Package compile compiles programs to binaries, and also vets and tests them. It calls the compiler
-// and the linker itself, without the go command, if a source needs only Go files, in at most 8 packages.
-// If the source has a go.mod, it also needs the compiled dependencies that an earlier build has kept.
-// That halves the time. The go command compiles all other programs, and those whose direct build
-// fails. Both ways produce the same binary, byte for byte.
+// Package compile compiles programs to binaries, and also vets and tests them. If a source consists
+// of at most 8 packages, with only Go files and nothing to embed, the package calls the compiler
+// and the linker itself, without the go command, which halves the time. With a go.mod, this also
+// requires the compiled dependencies that an earlier build has kept. The go command compiles all
+// other programs, and those whose direct build fails. Both ways produce the same binary, byte for
+// byte.
 //
 // Sources are untrusted, so the compiler runs in a sandbox. In the builder's image, it can access
 // only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI (Linux 6.7), and UDP

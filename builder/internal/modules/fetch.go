@@ -1,6 +1,7 @@
 // Package modules fetches the modules that a program requires, so that the following build needs no
 // network, and updates its go.mod and go.sum. It runs the go command, but compiles nothing. In the
-// builder's image, the go command can connect only to the ports of module proxies.
+// builder's image, the go command can connect only to the ports of DNS, module proxies, the
+// checksum database and HTTP proxies, if the kernel supports that (see package sandbox).
 package modules
 
 import (

@@ -1,7 +1,9 @@
 // Package sandbox runs commands with limits:
 //
 //   - A command can use only a limited amount of memory and disk space.
-//   - If the kernel has Landlock, it can access only the files and network ports in its Policy.
+//   - If the kernel has Landlock, it can access only the files in its Policy. It can connect only
+//     to DNS and to the TCP ports in its Policy since Linux 6.7, which has version 4 of Landlock's
+//     ABI.
 //   - When its context ends or it exceeds a limit, it is killed with all processes that it has
 //     started. When it exits, its remaining processes are killed.
 //

@@ -1,7 +1,6 @@
 // Package testrunner creates a program that runs the compiled tests of a function in a pod. The
-// program consists of a runner, which is compiled from the source in the directory main, and an
-// archive at the end of its file. The archive contains the tests of each package and the author's
-// files.
+// program is a runner, compiled from the directory main, with an archive appended to the
+// executable. The archive contains the tests of each package and the author's files.
 package testrunner
 
 import (

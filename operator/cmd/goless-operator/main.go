@@ -1,9 +1,9 @@
 // Command goless-operator runs Functions as HTTP services.
 //
 // It connects to the cluster in --kubeconfig or KUBECONFIG, or to the one in which it runs. The
-// file in --config contains the settings. If the file sets no images of function pods, the variables
-// BUILDER_IMAGE and FUNCTION_IMAGE set them, because ko resolves images in the environment of a
-// container, but not in a file.
+// file in --config contains the settings. The images of function pods can also come from the
+// variables BUILDER_IMAGE and FUNCTION_IMAGE; the file takes precedence. ko resolves images in the
+// environment of a container, but not in a file.
 //
 // goless-operator check checks an installation instead; see package installcheck.
 package main

@@ -1,4 +1,5 @@
-// Command reference prints pages of the documentation as Markdown.
+// Command reference generates docs/reference.md and docs/settings.md, from the
+// CustomResourceDefinitions and the ConfigMap of the operator.
 //
 // Usage:
 //

@@ -1,7 +1,8 @@
 // Package accesspolicy checks that the policy goless-operator-deployments of
-// deploy/40-access-policy.yaml, which limits Deployments and Jobs, applies to the operator's account.
-// It does not read the policy. Instead, it sends the API server dry-run requests that the policy must
-// reject. It does not check the other policies of that file.
+// deploy/40-access-policy.yaml, which limits Deployments and Jobs, applies to the operator's
+// account. It does not read the policy. Instead, it sends the API server dry-run requests: some
+// that the policy must reject, and one that it must allow. It does not check the other policies of
+// that file.
 package accesspolicy
 
 import (

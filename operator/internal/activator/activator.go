@@ -6,8 +6,8 @@
 //
 // One replica is the leader. It assigns the ports, adds the replicas to the EndpointSlices or
 // removes them, and scales idle functions to zero. It also scales functions by their requests in
-// flight (package autoscale) and reports the results of verified rollouts (package verify), for
-// which every replica counts requests.
+// flight (package autoscale) and reports the results of verified rollouts (package verify). For
+// these results, every replica counts requests.
 //
 //	activator.go    the Reconciler
 //	scaledown.go    the steps of a scale-down

@@ -4,12 +4,12 @@
 // one (see Keep).
 //
 // A revision is a version of a Function, recorded in a ControllerRevision. A source revision is the
-// hash of its source. In the names of this package, Revision means the source revision, and Record
-// the ControllerRevision.
+// hash of its source. But in the names of this package, Revision is short for source revision, and
+// a Record is a ControllerRevision.
 //
-// RevisionOf and TemplateOf read a label of an object that was read from the cluster, RevisionIn and
-// TemplateIn that of an apply configuration. BinaryIn and BinaryFor both read an apply configuration;
-// BinaryFor also compares its source with that of a Function.
+// Functions whose names end in Of take an object from the cluster (SummaryOf takes a source), and
+// those in In take an apply configuration. BinaryFor returns a binary in an apply configuration only
+// if it is that of a Function.
 package desired
 
 import (

@@ -1,9 +1,8 @@
 // Package leaderguard rejects the writes of a leader that has not renewed its lease in time. A
 // process that was paused or swapped out resumes where it stopped, and notices only later that
-// another replica is the leader. If the reconcilers checked the lease themselves, a write that
-// passed the check before such a pause would still be sent. The package therefore checks the lease
-// in a RoundTripper, immediately before a request is sent. The leader itself is elected by
-// client-go.
+// another replica is the leader. A check in the reconcilers would not be enough, because the
+// process can be paused between the check and the write. The package therefore checks the lease in
+// a RoundTripper, immediately before a request is sent. The leader itself is elected by client-go.
 package leaderguard
 
 import (

@@ -58,7 +58,7 @@ func (x *Exchange) Reject() {
 }
 
 // MarkAborted records that the connection will be closed, because the handler called
-// [runtime.Goexit].
+// [runtime.Goexit] or panicked, and the response cannot be completed.
 func (x *Exchange) MarkAborted() {
 	if x.lockIfActive() == nil {
 		x.aborted, x.abandoned = true, x.ctx.base.Err() == nil

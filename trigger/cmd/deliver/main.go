@@ -1,6 +1,6 @@
 // Command deliver runs in the pods of CronTriggers. It calls a Function, retries the call if that
-// may help, and exits. The flag --once is mandatory; there is no other mode. The pods have no
-// service account token.
+// may help, and exits. The flag --once is required, although there is no other mode. The pods have
+// no service account token.
 //
 // Exit codes:
 //   - 0: the function has accepted the call.

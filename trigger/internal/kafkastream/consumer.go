@@ -1,7 +1,6 @@
 // Package kafkastream consumes a Kafka topic as a member of a consumer group. The records of a
-// partition are delivered in order. An offset is committed only after the function has accepted its
-// record, or the record is in the dead-letter topic or dropped. It is the only package that depends
-// on Kafka.
+// partition are delivered in order. An offset is committed only after its record was accepted by
+// the function, written to the dead-letter topic, or dropped. No other package depends on Kafka.
 package kafkastream
 
 import (

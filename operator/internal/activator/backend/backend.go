@@ -1,6 +1,7 @@
-// Package backend describes a function to the activator: its Service and its pods. The activator
-// does not read Functions: the operator writes everything that the activator needs from a Function
-// to the Service. The package reads the pods from the cache, and queries their activity.
+// Package backend is the activator's view of a function: what its Service says, the state and the
+// activity of its pods, and its number of replicas. The activator does not read Functions: the
+// operator writes everything that the activator needs from a Function to the Service. The package
+// reads the pods from the cache, queries their activity, and scales the Deployment.
 package backend
 
 import (
