@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -132,57 +133,54 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 	return event, nil
 }
 
-// post sends an order. It releases the encoded order when the service has accepted it: a build may be
+// post sends an order. When it returns, nothing keeps the encoded order in memory: a build may be
 // queued for minutes, and net/http keeps a request until its response ends.
 func (c *Client) post(ctx context.Context, o Order) (*http.Response, error) {
 	encoded, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	body := &body{data: encoded}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+BuildsPath, body.open())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+BuildsPath, &body{rest: encoded})
 	if err != nil {
 		return nil, err
 	}
+	var again atomic.Pointer[body] // what is sent if a connection that was idle turns out to be closed
+	again.Store(&body{rest: encoded})
+	defer again.Store(nil)
 	request.ContentLength = int64(len(encoded))
-	request.GetBody = func() (io.ReadCloser, error) { return body.open(), nil }
+	request.GetBody = func() (io.ReadCloser, error) {
+		if first := again.Load(); first != nil {
+			return &body{rest: first.rest}, nil
+		}
+		return nil, errors.New("the order is no longer in memory")
+	}
 	request.Header.Set("Authorization", "Bearer "+c.keys.Token())
 	request.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(request)
-	if err == nil && response.StatusCode == http.StatusOK {
-		body.release()
-	}
-	return response, err
+	return c.http.Do(request)
 }
 
-// body is the body of a request, which can be removed from memory while the request is in progress.
+// body is the body of a request. It is removed from memory when net/http closes it after sending it.
 type body struct {
-	mu   sync.Mutex
-	data []byte
+	mu   sync.Mutex // Close may be called during Read
+	rest []byte
 }
 
-func (b *body) open() io.ReadCloser {
-	return io.NopCloser(io.NewSectionReader(b, 0, int64(len(b.data))))
-}
-
-// ReadAt reads from the body. A body that was released is empty.
-func (b *body) ReadAt(p []byte, offset int64) (int, error) {
+func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if offset >= int64(len(b.data)) {
+	if len(b.rest) == 0 {
 		return 0, io.EOF
 	}
-	n := copy(p, b.data[offset:])
-	if n < len(p) {
-		return n, io.EOF
-	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
 	return n, nil
 }
 
-func (b *body) release() {
+func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.data = nil
+	b.rest = nil
+	return nil
 }
 
 // follow reads events up to the one that contains the report. With tests, all of them must say so.

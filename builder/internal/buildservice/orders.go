@@ -63,10 +63,11 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	if o.Key == "" && !s.builds.has(key) && s.forward(ctx, key, o, answer.notify) {
 		return
 	}
+	tests := o.Tests // from here on, o is not used, so that its source is kept only if the queue counts it
 	switch err := s.buildHere(ctx, key, o, answer.notify); {
 	case err == nil:
 	case answer.begun && errors.Is(err, errFull):
-		answer.notify(buildapi.Event{Key: key, Tests: o.Tests, Dropped: true})
+		answer.notify(buildapi.Event{Key: key, Tests: tests, Dropped: true})
 	case answer.begun: // a client without a report sends its order again
 	case errors.Is(err, errEnding):
 		retryLater(w, http.StatusServiceUnavailable, err.Error())
@@ -78,12 +79,13 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 // buildHere builds in this replica and passes each event to notify until the build or ctx ends. A
 // cancelled build has no report. The error is errFull or errEnding.
 func (s *Service) buildHere(ctx context.Context, key string, o buildapi.Order, notify func(buildapi.Event)) error {
+	tests := o.Tests // o is not used below: see serveOrder
 	id, started, err := s.start(key, o)
 	if err != nil {
 		return err
 	}
 	defer s.builds.leave(id, started)
-	notify(buildapi.Event{Key: key, Tests: o.Tests})
+	notify(buildapi.Event{Key: key, Tests: tests})
 	wait := time.NewTimer(turnTimeout)
 	defer wait.Stop()
 	begun := started.begun
@@ -92,15 +94,15 @@ func (s *Service) buildHere(ctx context.Context, key string, o buildapi.Order, n
 		case <-begun:
 			begun = nil
 			wait.Stop()
-			notify(buildapi.Event{Key: key, Tests: o.Tests, Begun: true})
+			notify(buildapi.Event{Key: key, Tests: tests, Begun: true})
 		case <-wait.C:
-			notify(buildapi.Event{Key: key, Tests: o.Tests, Waiting: true})
+			notify(buildapi.Event{Key: key, Tests: tests, Waiting: true})
 		case <-started.done:
 			if started.dropped {
 				return errFull
 			}
 			if started.report != nil {
-				notify(buildapi.Event{Key: key, Tests: o.Tests, Report: started.report})
+				notify(buildapi.Event{Key: key, Tests: tests, Report: started.report})
 			}
 			return nil
 		case <-ctx.Done():

@@ -52,8 +52,10 @@ type Orders struct {
 	// byKey contains a value for each order that is being sent by its key.
 	byKey chan struct{}
 
-	// uploads contains a value for each order that is being sent with its source.
-	uploads chan struct{}
+	// uploads contains a value for each order that is being sent with its source. uploadsOf contains
+	// a channel for each namespace, with its part of them.
+	uploads   chan struct{}
+	uploadsOf sync.Map
 
 	// ctx is canceled when the manager stops, which cancels all orders.
 	ctx context.Context
@@ -65,7 +67,8 @@ type Orders struct {
 }
 
 // An order is an order for one source of a Function, with its answer. It has the source only until
-// it was sent for the first time, because many sources would use too much memory.
+// it is sent for the first time or has to wait for others, because many sources would use too much
+// memory.
 type order struct {
 	buildapi.Order
 	key    string

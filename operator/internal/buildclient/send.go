@@ -1,6 +1,7 @@
 package buildclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,14 +58,13 @@ func (o *Orders) run(ctx context.Context, fn types.NamespacedName, known *order)
 	var kind, pauses wait.Backoff
 	var since time.Time
 	for {
-		sent := time.Now()
 		answer, err := o.send(ctx, fn, known)
 		if next := backoffAfter(known.Order, answer.Report, err); next != kind {
-			kind, pauses, since = next, next, sent
+			kind, pauses, since = next, next, time.Now()
 		}
 		pause := max(pauses.Step(), retryAfter(err))
 		if err != nil && time.Since(since)+pause > toleratedErrors {
-			answer.Trouble = fmt.Sprintf("the build service has been unavailable since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
+			answer.Trouble = trouble(since, err)
 		}
 		o.drop(known)
 		o.set(ctx, fn, known, answer)
@@ -99,28 +99,88 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 	o.mu.Lock()
 	answer, wanted := known.answer, known.Order
 	o.mu.Unlock()
-	connection, err := o.service.connect(ctx)
-	if err != nil {
-		return answer, err
-	}
 	key := known.key
 	if answer.Binary != nil {
 		key = answer.Binary.Key
 	}
 	if wanted.Source == "" && key != "" {
-		event, err := o.sendKey(ctx, connection, buildapi.Order{Namespace: wanted.Namespace, Key: key, Tests: wanted.Tests})
+		connection, event, err := o.sendKey(ctx, buildapi.Order{Namespace: wanted.Namespace, Key: key, Tests: wanted.Tests})
 		if !buildapi.Unknown(err) {
 			return o.answer(connection, answer, event, err)
 		}
 	}
-	sending, uploaded, err := o.withSource(ctx, known)
-	defer uploaded()
+	return o.sendSource(ctx, fn, known, answer)
+}
+
+// maxByKey is the maximum number of orders that are sent by their key at the same time, one connection
+// each. Many functions may wake at the same time, and the service responds within milliseconds.
+const maxByKey = 16
+
+// keyTimeout is the timeout of an order that is sent by its key, so that a replica of the service that
+// was lost does not delay the orders of other functions for long.
+const keyTimeout = 10 * time.Second
+
+// sendKey sends an order without its source.
+func (o *Orders) sendKey(ctx context.Context, wanted buildapi.Order) (*connection, buildapi.Event, error) {
+	select {
+	case o.byKey <- struct{}{}:
+		defer func() { <-o.byKey }()
+	case <-ctx.Done():
+		return nil, buildapi.Event{}, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
+	defer cancel()
+	connection, err := o.service.connect(ctx)
+	if err != nil {
+		return nil, buildapi.Event{}, err
+	}
+	event, err := connection.client.Build(ctx, wanted, nil)
+	return connection, event, err
+}
+
+const (
+	// maxUploads is the maximum number of orders that are sent with their source at the same time.
+	// Each needs several times the size of its source in memory.
+	maxUploads = 16
+
+	// maxUploadsOfNamespace is the maximum of them for each namespace, so that the orders of one
+	// namespace, which the service may reject, do not delay those of others.
+	maxUploadsOfNamespace = 4
+)
+
+// uploadTimeout is the time until the service must have accepted an order with its source. It includes
+// reading the source from the API server, and that the service may try other replicas. Tests change it.
+var uploadTimeout = 15 * time.Second
+
+// errNotAccepted means that the service did not accept an order within uploadTimeout.
+var errNotAccepted = errors.New("an order was not accepted in time")
+
+// sendSource sends an order with its source.
+func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known *order, answer Answer) (Answer, error) {
+	end, err := o.beginUpload(ctx, known)
+	if err != nil {
+		return answer, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(uploadTimeout, func() { cancel(errNotAccepted) })
+	accepted := sync.OnceFunc(func() {
+		late.Stop()
+		o.drop(known)
+		end()
+	})
+	defer accepted()
+	connection, err := o.service.connect(ctx)
+	if err != nil {
+		return answer, err
+	}
+	sending, err := o.withSource(ctx, known)
 	if err != nil {
 		return answer, err
 	}
 	sent := time.Now()
 	event, err := connection.client.Build(ctx, sending, func(event buildapi.Event) {
-		uploaded()
+		accepted()
 		if len(event.Report) > 0 {
 			return
 		}
@@ -133,35 +193,71 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		}
 		o.set(ctx, fn, known, answer)
 	})
+	if cause := context.Cause(ctx); errors.Is(cause, errNotAccepted) {
+		err = cause
+	}
 	return o.answer(connection, answer, event, err)
 }
 
-// maxByKey is the maximum number of orders that are sent by their key at the same time, one connection
-// each. Many functions may wake at the same time, and the service responds within milliseconds.
-const maxByKey = 16
-
-// keyTimeout is the timeout of an order that is sent by its key, so that a replica of the service that
-// was lost does not delay the orders of other functions for long.
-const keyTimeout = 10 * time.Second
-
-// sendKey sends an order without its source.
-func (o *Orders) sendKey(ctx context.Context, connection *connection, wanted buildapi.Order) (buildapi.Event, error) {
-	select {
-	case o.byKey <- struct{}{}:
-		defer func() { <-o.byKey }()
-	case <-ctx.Done():
-		return buildapi.Event{}, ctx.Err()
+// beginUpload waits until an order may be sent with its source. The caller must call end when the
+// service has accepted the order. An order that has to wait does not keep its source.
+func (o *Orders) beginUpload(ctx context.Context, known *order) (end func(), err error) {
+	of, _ := o.uploadsOf.LoadOrStore(known.Namespace, make(chan struct{}, maxUploadsOfNamespace))
+	own := of.(chan struct{})
+	for i, slots := range []chan struct{}{own, o.uploads} {
+		select {
+		case slots <- struct{}{}:
+			continue
+		default:
+			o.drop(known)
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			if i > 0 {
+				<-own
+			}
+			return nil, ctx.Err()
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
-	defer cancel()
-	return connection.client.Build(ctx, wanted, nil)
+	return func() {
+		<-o.uploads
+		<-own
+	}, nil
+}
+
+// withSource returns an order with its source, which it reads if necessary.
+func (o *Orders) withSource(ctx context.Context, known *order) (buildapi.Order, error) {
+	o.mu.Lock()
+	sending := known.Order
+	o.mu.Unlock()
+	if sending.Source != "" {
+		return sending, nil
+	}
+	var err error
+	if sending.Source, err = known.load(ctx); err != nil {
+		return buildapi.Order{}, &sourceError{cmp.Or(context.Cause(ctx), err)}
+	}
+	return sending, nil
+}
+
+// sourceError means that the source of an order could not be read.
+type sourceError struct{ error }
+
+// drop removes the source of an order from memory.
+func (o *Orders) drop(known *order) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known.Source = ""
 }
 
 // answer returns the answer after the last event of an order, or the previous answer if the order
 // failed.
 func (o *Orders) answer(connection *connection, before Answer, last buildapi.Event, err error) (Answer, error) {
 	if err != nil {
-		o.service.checkError(connection, err)
+		if connection != nil {
+			o.service.checkError(connection, err)
+		}
 		return before, err
 	}
 	answer := Answer{Report: last.Report}
@@ -169,44 +265,6 @@ func (o *Orders) answer(connection *connection, before Answer, last buildapi.Eve
 		answer.Binary = connection.binary(last.Key)
 	}
 	return answer, nil
-}
-
-// maxUploads is the maximum number of orders that are sent with their source at the same time. Each
-// needs several times the size of its source in memory.
-const maxUploads = 16
-
-// withSource returns an order with its source, which it reads if necessary. The caller must call
-// uploaded when the service has received the order; further calls have no effect. An order that has
-// to wait for others does not keep its source.
-func (o *Orders) withSource(ctx context.Context, known *order) (sending buildapi.Order, uploaded func(), err error) {
-	select {
-	case o.uploads <- struct{}{}:
-	default:
-		o.drop(known)
-		select {
-		case o.uploads <- struct{}{}:
-		case <-ctx.Done():
-			return buildapi.Order{}, func() {}, ctx.Err()
-		}
-	}
-	uploaded = sync.OnceFunc(func() {
-		o.drop(known)
-		<-o.uploads
-	})
-	o.mu.Lock()
-	sending = known.Order
-	o.mu.Unlock()
-	if sending.Source == "" {
-		sending.Source, err = known.load(ctx)
-	}
-	return sending, uploaded, err
-}
-
-// drop removes the source of an order from memory.
-func (o *Orders) drop(known *order) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	known.Source = ""
 }
 
 func (c *connection) binary(key string) *desired.Binary {
@@ -247,6 +305,14 @@ func retryAfter(err error) time.Duration {
 		return 0
 	}
 	return wait.Jitter(min(busy.RetryAfter, maxErrorBackoff), 0.5)
+}
+
+// trouble describes an error that has occurred since a time, for the status.
+func trouble(since time.Time, err error) string {
+	if unread, ok := errors.AsType[*sourceError](err); ok {
+		return fmt.Sprintf("the source could not be read since %s: %v", since.UTC().Format(time.RFC3339), unread.error)
+	}
+	return fmt.Sprintf("the build service has been unavailable since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
 }
 
 // cause describes an error without details that differ between attempts, such as ports or the

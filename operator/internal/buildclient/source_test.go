@@ -2,6 +2,7 @@ package buildclient
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -77,7 +78,7 @@ func await(t *testing.T, what string, holds func() bool) {
 // The source of a Function that does not compile is not kept, because it is not sent again.
 func TestInvalidSourceIsDropped(t *testing.T) {
 	orders, _ := start(t, map[string]string{wanted.Source: `{"reason":"CompileFailed"}`})
-	orders.Add(fn, "1", wanted, "", nil)
+	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return wanted.Source, nil })
 	await(t, "the answer is known", func() bool { return len(orders.Answers(fn)["1"].Report) > 0 })
 	await(t, "the source is dropped", func() bool { return orders.source("1") == "" })
 	if !orders.Has(fn, "1", wanted) {
@@ -176,66 +177,169 @@ func TestOrdersByKeyAreBounded(t *testing.T) {
 	await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
 }
 
-// No more than maxUploads orders are sent with their source at the same time. The others do not keep
-// their source while they wait.
+// No more than maxUploads orders are sent with their source at the same time, and no more than
+// maxUploadsOfNamespace of a namespace. The others do not keep their source while they wait.
 func TestUploadsAreBounded(t *testing.T) {
 	orders, service := start(t, map[string]string{wanted.Source: buildtest.Built})
-	for range maxUploads { // orders that the service does not answer
-		orders.uploads <- struct{}{}
+	var loads atomic.Int32
+	load := func(context.Context) (string, error) {
+		loads.Add(1)
+		return wanted.Source, nil
 	}
-	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return wanted.Source, nil })
+	var ends []func()
+	for i := range maxUploads { // orders that the service does not answer
+		end, err := orders.beginUpload(t.Context(), &order{Order: buildapi.Order{Namespace: []string{"team", "other-1", "other-2", "other-3"}[i%4]}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	orders.Add(fn, "1", wanted, "", load)
 	await(t, "the source is dropped", func() bool { return orders.source("1") == "" })
-	if len(service.Orders(wanted.Namespace)) != 0 {
-		t.Error("the order did not wait")
+	ends[1]() // of another namespace
+	other := types.NamespacedName{Namespace: "other-4", Name: "f"}
+	elsewhere := wanted
+	elsewhere.Namespace = other.Namespace
+	orders.Add(other, "1", elsewhere, "", load)
+	await(t, "the order of another namespace is sent", func() bool { return orders.Answers(other)["1"].Binary != nil })
+	if n := len(service.Orders(wanted.Namespace)); n != 0 {
+		t.Errorf("%d orders of a namespace with %d uploads were sent", n, maxUploadsOfNamespace)
 	}
-	<-orders.uploads
+	ends[0]()
 	await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
-	if n := len(orders.uploads); n != maxUploads-1 {
-		t.Errorf("%d uploads are counted after the order was sent, want %d", n, maxUploads-1)
+	if n := loads.Load(); n != 1 {
+		t.Errorf("%d sources were read, want 1: that of the order that waited", n)
 	}
+	await(t, "the uploads have ended", func() bool { return len(orders.uploads) == maxUploads-2 })
+}
+
+// A canceled order that waits, and orders that fail, do not remain counted as uploads.
+func TestUploadsEnd(t *testing.T) {
+	orders, service := start(t, nil)
+	var rejected atomic.Bool
+	service.Set(t, func(buildapi.Order) buildtest.Reply {
+		rejected.Store(true)
+		return buildtest.Reply{Status: http.StatusTooManyRequests}
+	})
+	none := func() bool { return len(orders.uploads) == 0 }
+	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return "", errors.New("no API server") })
+	await(t, "the order was rejected", rejected.Load)
+	await(t, "the error of reading the source is reported", func() bool {
+		return strings.HasPrefix(orders.Answers(fn)["1"].Trouble, "the source could not be read since ") &&
+			strings.HasSuffix(orders.Answers(fn)["1"].Trouble, ": no API server")
+	})
+	await(t, "no upload is counted", none)
+	orders.Keep(fn, nil)
+
+	var ends []func()
+	for range maxUploadsOfNamespace {
+		end, err := orders.beginUpload(t.Context(), &order{Order: wanted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	for range maxUploads - maxUploadsOfNamespace {
+		orders.uploads <- struct{}{}
+		ends = append(ends, func() { <-orders.uploads })
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 * maxUploadsOfNamespace {
+		for _, namespace := range []string{wanted.Namespace, "other"} { // waits for its namespace, and for all
+			if _, err := orders.beginUpload(ctx, &order{Order: buildapi.Order{Namespace: namespace}}); !errors.Is(err, context.Canceled) {
+				t.Errorf("the error is %v", err)
+			}
+		}
+	}
+	if of, _ := orders.uploadsOf.Load("other"); len(of.(chan struct{})) != 0 {
+		t.Errorf("%d uploads of the other namespace are counted", len(of.(chan struct{})))
+	}
+	for _, end := range ends {
+		end()
+	}
+	if !none() {
+		t.Errorf("%d uploads are counted", len(orders.uploads))
+	}
+}
+
+// An order that the service does not accept in time is sent again later, and others are sent meanwhile.
+func TestUploadTimeout(t *testing.T) {
+	timeout := uploadTimeout
+	uploadTimeout = 50 * time.Millisecond
+	t.Cleanup(func() { uploadTimeout = timeout })
+	orders := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client is gone
+		<-r.Context().Done()
+	})
+	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return wanted.Source, nil })
+	await(t, "the status says that the order was not accepted", func() bool {
+		return strings.HasSuffix(orders.Answers(fn)["1"].Trouble, errNotAccepted.Error())
+	})
+	await(t, "the order is not counted as an upload until it is sent again", func() bool { return len(orders.uploads) == 0 })
 }
 
 // An order that is queued in the service, or that the service rejects, needs little memory in the
 // operator, however large its source is.
 func TestOrdersDoNotKeepTheirSource(t *testing.T) {
+	t.Run("Queued", func(t *testing.T) {
+		measureOrders(t, func(w http.ResponseWriter, r *http.Request) {
+			buildapitest.Tell(w, buildapi.Event{Waiting: true})
+			<-r.Context().Done()
+		})
+	})
+	t.Run("Rejected", func(t *testing.T) {
+		measureOrders(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+	})
+}
+
+// measureOrders sends orders to a service that responds with respond, and fails if they need more
+// memory than their sources.
+func measureOrders(t *testing.T, respond http.HandlerFunc) {
+	t.Helper()
+	const count, size = 64, 240 << 10
+	var received atomic.Int32
+	orders := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		received.Add(1)
+		respond(w, r)
+	})
+	before := heap()
+	for i := range count {
+		name := types.NamespacedName{Namespace: "team-" + strconv.Itoa(i%4), Name: strconv.Itoa(i)}
+		load := func(context.Context) (string, error) { return strings.Repeat("<", size), nil } // 6 bytes each in JSON
+		source, _ := load(t.Context())
+		orders.Add(name, "1", buildapi.Order{Namespace: name.Namespace, Source: source}, "", load)
+	}
+	await(t, "the service has received all orders", func() bool { return received.Load() >= count })
+	await(t, "the orders need less memory than their sources", func() bool { return heap()-before < count*size/2 })
+}
+
+// serve returns Orders for a server with a handler.
+func serve(t *testing.T, handle http.HandlerFunc) *Orders {
+	t.Helper()
 	keys, err := buildapi.NewKeys(make([]byte, buildapi.SeedSize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const orders, rejected, size = 64, 32, 240 << 10
-	var received atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		if received.Add(1) <= rejected {
-			w.WriteHeader(http.StatusTooManyRequests)
-			return
-		}
-		buildapitest.Tell(w, buildapi.Event{Waiting: true})
-		<-r.Context().Done()
-	}))
+	server := httptest.NewUnstartedServer(handle)
 	if server.TLS, err = keys.ServerTLS(); err != nil {
 		t.Fatal(err)
 	}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	all := New(&Service{last: &connection{url: server.URL, keys: keys, client: buildapi.NewClient(server.URL, keys)}})
-	readChanged(t, all)
-	before := heap()
-	for i := range orders {
-		name := types.NamespacedName{Namespace: "team", Name: strconv.Itoa(i)}
-		load := func(context.Context) (string, error) { return strings.Repeat("<", size), nil } // 6 bytes each in JSON
-		source, _ := load(t.Context())
-		all.Add(name, "1", buildapi.Order{Namespace: "team", Source: source}, "", load)
-	}
-	await(t, "all orders are queued in the service", func() bool { return received.Load() >= orders+rejected })
-	if grown := heap() - before; grown > orders*size {
-		t.Errorf("%d orders with sources of %d bytes need %d bytes", orders, size, grown)
-	}
+	orders := New(&Service{last: &connection{url: server.URL, keys: keys, client: buildapi.NewClient(server.URL, keys)}})
+	readChanged(t, orders)
+	return orders
 }
 
 // heap returns the size of the objects on the heap that are in use.
 func heap() int64 {
 	runtime.GC()
+	runtime.GC() // sync.Pool keeps its objects for one
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
