@@ -2,6 +2,7 @@
 // alone. It implements only the behavior that affects Goless. Connections to its pod are
 // redirected to it. It:
 //
+//   - is ready when it listens, so that the pod is not ready before that
 //   - accepts connections before the application listens, and closes those that it cannot forward
 //   - with --strict, closes all connections, as a mesh that requires TLS does with plaintext
 //   - continues for some seconds after SIGTERM, and never exits by itself
@@ -25,6 +26,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", ":15006", "the address to which connections are redirected")
+	ready := flag.String("ready", ":15021", "the address of the readiness probe")
 	strict := flag.Bool("strict", false, "close all connections")
 	hold := flag.Duration("hold", 5*time.Second, "how long to continue after SIGTERM")
 	flag.Parse()
@@ -32,20 +34,28 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				log.Fatal(err)
-			}
-			go forward(c.(*net.TCPConn), *strict)
-		}
-	}()
+	readiness, err := net.Listen("tcp", *ready)
+	if err != nil {
+		log.Fatal(err)
+	}
+	go serve(l, func(c *net.TCPConn) { forward(c, *strict) })
+	go serve(readiness, func(c *net.TCPConn) { _ = c.Close() })
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	<-ctx.Done()
 	time.Sleep(*hold)
 	os.Exit(0)
+}
+
+// serve calls handle for each connection.
+func serve(l net.Listener, handle func(*net.TCPConn)) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			log.Fatal(err)
+		}
+		go handle(c.(*net.TCPConn))
+	}
 }
 
 // forward forwards a connection to its original port.
