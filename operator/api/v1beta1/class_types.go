@@ -241,9 +241,10 @@ type FunctionClassStatus struct {
 	UpdatedFunctions int32 `json:"updatedFunctions"`
 
 	// conditions contain:
-	//   - Ready: False if the namespaceSelector is invalid, so that no function uses the class; True
-	//     otherwise. It does not report whether the API server accepts pods of the class. Admission
-	//     checks that when the class is applied.
+	//   - Ready: False if the namespaceSelector is invalid, so that no function uses the class;
+	//     True otherwise. It does not report whether the API server accepts pods of the class. When
+	//     the class is applied, admission checks the fields of the pods, but not whether the access
+	//     policy allows the labels and annotations.
 	//   - Stalled: True while the namespaceSelector is invalid; absent otherwise.
 	//   - RolledOut: True when all functions with a Deployment, except those that wait for their
 	//     first build, use the current spec of the class, and the rollouts that applied it are
