@@ -37,8 +37,8 @@ The progress is printed, and errors in the source with their positions in FILE.
 The exit code is 0 if each Function is ready: its new version serves and its
 Service routes to no other version, or the Function is scaled to zero or stopped
 as FILE specifies. It is 1 if a Function is rejected, does not compile, fails its
-tests, exceeds a limit of its build, or crashes after it has started. It is 2 for
-other errors, and after the timeout.
+tests, exceeds a limit of its build, crashes after it has started, or is rolled
+back by spec.rollout.verify. It is 2 for other errors, and after the timeout.
 
 If a Function does not become ready, its previous version, if any, continues to
 serve. After a timeout, the rollout continues.

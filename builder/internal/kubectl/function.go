@@ -217,7 +217,7 @@ func (s *endpointSlices) areCurrent(living map[string]bool) bool {
 // environment.
 func (c Condition) IsFunctionError() bool {
 	switch c.Reason {
-	case "InvalidSource", "InvalidSpec", "CompileFailed", TestsFailed, "BuildTimeout", "BuildOutOfMemory", "CrashLooping":
+	case "InvalidSource", "InvalidSpec", "CompileFailed", TestsFailed, "BuildTimeout", "BuildOutOfMemory", "CrashLooping", "RolledBack":
 		return true
 	}
 	return false
