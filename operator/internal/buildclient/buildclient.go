@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -52,10 +53,14 @@ type Orders struct {
 	// byKey contains a value for each order that is being sent by its key.
 	byKey chan struct{}
 
-	// uploads contains a value for each order that is being sent with its source. uploadsOf contains
-	// a channel for each namespace, with its part of them.
-	uploads   chan struct{}
-	uploadsOf sync.Map
+	// uploads contains a value for each order that is being sent with its source. byNamespace
+	// contains those of each namespace; it is guarded by mu.
+	uploads     chan struct{}
+	byNamespace map[string]*namespaceUploads
+
+	// unreachable is true if no connection to the service was possible for the last order that was
+	// sent with its source.
+	unreachable atomic.Bool
 
 	// ctx is canceled when the manager stops, which cancels all orders.
 	ctx context.Context
@@ -76,6 +81,9 @@ type order struct {
 	answer Answer
 	end    context.CancelFunc
 
+	// begun is when the last attempt to send the order began. Only the goroutine of the order uses it.
+	begun time.Time
+
 	// resend receives a value when pods may be fetching a binary that was built.
 	resend chan struct{}
 }
@@ -85,7 +93,10 @@ type Load func(context.Context) (string, error)
 
 // New returns Orders for a service. The caller adds them to a manager.
 func New(service *Service) *Orders {
-	o := &Orders{service: service, changed: make(chan event.GenericEvent), byKey: make(chan struct{}, maxByKey), uploads: make(chan struct{}, maxUploads), byFunction: map[types.NamespacedName]map[string]*order{}}
+	o := &Orders{
+		service: service, changed: make(chan event.GenericEvent), byKey: make(chan struct{}, maxByKey), uploads: make(chan struct{}, maxUploads),
+		byNamespace: map[string]*namespaceUploads{}, byFunction: map[types.NamespacedName]map[string]*order{},
+	}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	return o
 }

@@ -57,10 +57,16 @@ const toleratedErrors = time.Second
 func (o *Orders) run(ctx context.Context, fn types.NamespacedName, known *order) {
 	var kind, pauses wait.Backoff
 	var since time.Time
+	var ofSource bool // the error was one of reading the source
 	for {
 		answer, err := o.send(ctx, fn, known)
-		if next := backoffAfter(known.Order, answer.Report, err); next != kind {
-			kind, pauses, since = next, next, time.Now()
+		_, unread := errors.AsType[*sourceError](err)
+		next := backoffAfter(known.Order, answer.Report, err)
+		if next != kind || unread != ofSource {
+			since, ofSource = known.begun, unread
+		}
+		if next != kind {
+			kind, pauses = next, next
 		}
 		pause := max(pauses.Step(), retryAfter(err))
 		if err != nil && time.Since(since)+pause > toleratedErrors {
@@ -104,7 +110,7 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		key = answer.Binary.Key
 	}
 	if wanted.Source == "" && key != "" {
-		connection, event, err := o.sendKey(ctx, buildapi.Order{Namespace: wanted.Namespace, Key: key, Tests: wanted.Tests})
+		connection, event, err := o.sendKey(ctx, known, buildapi.Order{Namespace: wanted.Namespace, Key: key, Tests: wanted.Tests})
 		if !buildapi.Unknown(err) {
 			return o.answer(connection, answer, event, err)
 		}
@@ -121,13 +127,14 @@ const maxByKey = 16
 const keyTimeout = 10 * time.Second
 
 // sendKey sends an order without its source.
-func (o *Orders) sendKey(ctx context.Context, wanted buildapi.Order) (*connection, buildapi.Event, error) {
+func (o *Orders) sendKey(ctx context.Context, known *order, wanted buildapi.Order) (*connection, buildapi.Event, error) {
 	select {
 	case o.byKey <- struct{}{}:
 		defer func() { <-o.byKey }()
 	case <-ctx.Done():
 		return nil, buildapi.Event{}, ctx.Err()
 	}
+	known.begun = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
 	defer cancel()
 	connection, err := o.service.connect(ctx)
@@ -148,12 +155,20 @@ const (
 	maxUploadsOfNamespace = 4
 )
 
-// uploadTimeout is the time until the service must have accepted an order with its source. It includes
-// reading the source from the API server, and that the service may try other replicas. Tests change it.
-var uploadTimeout = 15 * time.Second
+var (
+	// readTimeout is the time in which the API server must respond with the keys of the service and
+	// the source of an order. Tests change it.
+	readTimeout = 15 * time.Second
 
-// errNotAccepted means that the service did not accept an order within uploadTimeout.
-var errNotAccepted = errors.New("an order was not accepted in time")
+	// uploadTimeout is the time in which the service must accept an order with its source. It includes
+	// that the service may try other replicas. Tests change it.
+	uploadTimeout = 20 * time.Second
+)
+
+var (
+	errNotRead     = errors.New("the API server did not respond in time")
+	errNotAccepted = errors.New("an order was not accepted in time")
+)
 
 // sendSource sends an order with its source.
 func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known *order, answer Answer) (Answer, error) {
@@ -161,23 +176,22 @@ func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known 
 	if err != nil {
 		return answer, err
 	}
+	end = sync.OnceFunc(end)
+	defer end()
+	known.begun = time.Now()
+	connection, sending, err := o.prepare(ctx, known)
+	if err != nil {
+		return answer, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := time.AfterFunc(uploadTimeout, func() { cancel(errNotAccepted) })
+	defer late.Stop()
 	accepted := sync.OnceFunc(func() {
 		late.Stop()
 		o.drop(known)
 		end()
 	})
-	defer accepted()
-	connection, err := o.service.connect(ctx)
-	if err != nil {
-		return answer, err
-	}
-	sending, err := o.withSource(ctx, known)
-	if err != nil {
-		return answer, err
-	}
 	sent := time.Now()
 	event, err := connection.client.Build(ctx, sending, func(event buildapi.Event) {
 		accepted()
@@ -193,17 +207,40 @@ func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known 
 		}
 		o.set(ctx, fn, known, answer)
 	})
-	if cause := context.Cause(ctx); errors.Is(cause, errNotAccepted) {
-		err = cause
-	}
+	o.unreachable.Store(isDial(err))
 	return o.answer(connection, answer, event, err)
+}
+
+// prepare connects to the service and returns an order with its source. If the service was
+// unreachable, prepare reads the source only when the service is reachable again.
+func (o *Orders) prepare(ctx context.Context, known *order) (*connection, buildapi.Order, error) {
+	reading, cancel := context.WithTimeoutCause(ctx, readTimeout, errNotRead)
+	defer cancel()
+	connection, err := o.service.connect(reading)
+	if err != nil {
+		return nil, buildapi.Order{}, err
+	}
+	if o.unreachable.Load() {
+		reaching, cancel := context.WithTimeoutCause(ctx, uploadTimeout, errNotAccepted)
+		defer cancel()
+		if err := connection.client.Reachable(reaching); err != nil {
+			return nil, buildapi.Order{}, err
+		}
+	}
+	sending, err := o.withSource(reading, known)
+	return connection, sending, err
+}
+
+// isDial reports whether an error means that no connection could be opened.
+func isDial(err error) bool {
+	broken, ok := errors.AsType[*net.OpError](err)
+	return ok && broken.Op == "dial"
 }
 
 // beginUpload waits until an order may be sent with its source. The caller must call end when the
 // service has accepted the order. An order that has to wait does not keep its source.
 func (o *Orders) beginUpload(ctx context.Context, known *order) (end func(), err error) {
-	of, _ := o.uploadsOf.LoadOrStore(known.Namespace, make(chan struct{}, maxUploadsOfNamespace))
-	own := of.(chan struct{})
+	own, leave := o.uploadsOf(known.Namespace)
 	for i, slots := range []chan struct{}{own, o.uploads} {
 		select {
 		case slots <- struct{}{}:
@@ -217,13 +254,40 @@ func (o *Orders) beginUpload(ctx context.Context, known *order) (end func(), err
 			if i > 0 {
 				<-own
 			}
+			leave()
 			return nil, ctx.Err()
 		}
 	}
 	return func() {
 		<-o.uploads
 		<-own
+		leave()
 	}, nil
+}
+
+// namespaceUploads limits the orders of a namespace that are being sent with their source.
+type namespaceUploads struct {
+	slots chan struct{}
+	users int // orders that have a slot or wait for one
+}
+
+// uploadsOf returns the slots of a namespace. The caller must call leave when it no longer uses them.
+func (o *Orders) uploadsOf(namespace string) (slots chan struct{}, leave func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	of := o.byNamespace[namespace]
+	if of == nil {
+		of = &namespaceUploads{slots: make(chan struct{}, maxUploadsOfNamespace)}
+		o.byNamespace[namespace] = of
+	}
+	of.users++
+	return of.slots, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if of.users--; of.users == 0 {
+			delete(o.byNamespace, namespace)
+		}
+	}
 }
 
 // withSource returns an order with its source, which it reads if necessary.
@@ -310,7 +374,7 @@ func retryAfter(err error) time.Duration {
 // trouble describes an error that has occurred since a time, for the status.
 func trouble(since time.Time, err error) string {
 	if unread, ok := errors.AsType[*sourceError](err); ok {
-		return fmt.Sprintf("the source could not be read since %s: %v", since.UTC().Format(time.RFC3339), unread.error)
+		return fmt.Sprintf("the source could not be read since %s: %s", since.UTC().Format(time.RFC3339), constant(unread.error))
 	}
 	return fmt.Sprintf("the build service has been unavailable since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
 }
@@ -328,6 +392,11 @@ func cause(err error) string {
 		return fmt.Sprintf("the name %s cannot be resolved; if the build service (deploy/50-build.yaml) is not installed,"+
 			" compile in pods: set spec.build.strategy: InPod, or build.strategy in the settings of the operator", unknown.Name)
 	}
+	return constant(err)
+}
+
+// constant describes an error without the ports and the URL of a request.
+func constant(err error) string {
 	if broken, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Sprintf("%s: %v", broken.Op, broken.Err)
 	}

@@ -77,11 +77,14 @@ func (s *Service) connect(ctx context.Context) (*connection, error) {
 	if s.last != nil {
 		return s.last, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, errNotRead)
 	defer cancel()
 	seed, err := s.seed(ctx)
+	if errors.Is(context.Cause(ctx), errNotRead) {
+		err = errNotRead
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading Secret %q of %s: %w", SecretName, s.Namespace, err)
 	}
 	keys, err := buildapi.NewKeys(seed)
 	if err != nil {
@@ -120,8 +123,5 @@ func (s *Service) seed(ctx context.Context) ([]byte, error) {
 			err = s.Live.Get(ctx, key, secret)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %q of %s: %w", SecretName, s.Namespace, err)
-	}
-	return secret.Data[seedKey], nil
+	return secret.Data[seedKey], err
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -219,14 +222,20 @@ func TestUploadsEnd(t *testing.T) {
 	var rejected atomic.Bool
 	service.Set(t, func(buildapi.Order) buildtest.Reply {
 		rejected.Store(true)
-		return buildtest.Reply{Status: http.StatusTooManyRequests}
+		return buildtest.Reply{Status: http.StatusTooManyRequests, RetryAfter: "3"}
 	})
 	none := func() bool { return len(orders.uploads) == 0 }
-	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return "", errors.New("no API server") })
+	var read atomic.Int64 // when the source was read first, more than two seconds after the previous error
+	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) {
+		read.CompareAndSwap(0, time.Now().UnixNano())
+		return "", &url.Error{Op: "Get", URL: "https://10.96.0.1", Err: &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{Port: 48312}, Err: syscall.ECONNRESET}}
+	})
 	await(t, "the order was rejected", rejected.Load)
 	await(t, "the error of reading the source is reported", func() bool {
-		return strings.HasPrefix(orders.Answers(fn)["1"].Trouble, "the source could not be read since ") &&
-			strings.HasSuffix(orders.Answers(fn)["1"].Trouble, ": no API server")
+		since, found := strings.CutPrefix(orders.Answers(fn)["1"].Trouble, "the source could not be read since ")
+		since, of := strings.CutSuffix(since, ": read: connection reset by peer")
+		at, err := time.Parse(time.RFC3339, since)
+		return found && of && err == nil && at.Add(2*time.Second).After(time.Unix(0, read.Load()))
 	})
 	await(t, "no upload is counted", none)
 	orders.Keep(fn, nil)
@@ -252,31 +261,116 @@ func TestUploadsEnd(t *testing.T) {
 			}
 		}
 	}
-	if of, _ := orders.uploadsOf.Load("other"); len(of.(chan struct{})) != 0 {
-		t.Errorf("%d uploads of the other namespace are counted", len(of.(chan struct{})))
+	if n := len(orders.byNamespace); n != 1 {
+		t.Errorf("uploads of %d namespaces are counted, want 1", n)
 	}
 	for _, end := range ends {
 		end()
 	}
-	if !none() {
-		t.Errorf("%d uploads are counted", len(orders.uploads))
+	if !none() || len(orders.byNamespace) != 0 {
+		t.Errorf("%d uploads are counted, and those of %d namespaces", len(orders.uploads), len(orders.byNamespace))
 	}
 }
 
-// An order that the service does not accept in time is sent again later, and others are sent meanwhile.
+// An order that the service does not accept in time is sent again later. Others of its namespace are sent
+// meanwhile. The error is reported after the first attempt, which took longer than errors are tolerated.
 func TestUploadTimeout(t *testing.T) {
 	timeout := uploadTimeout
-	uploadTimeout = 50 * time.Millisecond
+	uploadTimeout = toleratedErrors
 	t.Cleanup(func() { uploadTimeout = timeout })
-	orders := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client is gone
+	var received atomic.Int32
+	orders := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // otherwise the server does not notice that the client is gone
+		if strings.Contains(string(body), "accepted") {
+			buildapitest.Tell(w, buildapi.Event{Report: []byte(buildtest.Built)})
+			return
+		}
+		received.Add(1)
 		<-r.Context().Done()
 	})
-	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return wanted.Source, nil })
-	await(t, "the status says that the order was not accepted", func() bool {
-		return strings.HasSuffix(orders.Answers(fn)["1"].Trouble, errNotAccepted.Error())
+	reported := make(chan struct{})
+	load := func(ctx context.Context) (string, error) { // for the second attempt
+		select {
+		case <-reported:
+		case <-ctx.Done():
+		}
+		return wanted.Source, ctx.Err()
+	}
+	for i := range maxUploadsOfNamespace {
+		orders.Add(fn, strconv.Itoa(i), wanted, "", load)
+	}
+	await(t, "the service has received them", func() bool { return received.Load() == maxUploadsOfNamespace })
+	accepted := wanted
+	accepted.Source = "package accepted\n"
+	orders.Add(fn, "accepted", accepted, "", func(context.Context) (string, error) { return accepted.Source, nil })
+	await(t, "the status says that an order was not accepted", func() bool {
+		return strings.HasSuffix(orders.Answers(fn)["0"].Trouble, errNotAccepted.Error())
 	})
-	await(t, "the order is not counted as an upload until it is sent again", func() bool { return len(orders.uploads) == 0 })
+	close(reported)
+	await(t, "another order is sent", func() bool { return orders.Answers(fn)["accepted"].Binary != nil })
+	orders.Keep(fn, nil)
+	await(t, "no upload is counted", func() bool { return len(orders.uploads) == 0 })
+}
+
+// While the API server does not respond, the status says so, and the service is not blamed.
+func TestReadTimeout(t *testing.T) {
+	timeout := readTimeout
+	readTimeout = 50 * time.Millisecond
+	t.Cleanup(func() { readTimeout = timeout })
+	orders, service := start(t, nil)
+	bare := wanted
+	bare.Source = ""
+	orders.Add(fn, "1", bare, "", func(ctx context.Context) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	await(t, "the status says so", func() bool {
+		return strings.HasPrefix(orders.Answers(fn)["1"].Trouble, "the source could not be read since ") &&
+			strings.HasSuffix(orders.Answers(fn)["1"].Trouble, ": "+errNotRead.Error())
+	})
+	if n := service.Asked(); n != 0 {
+		t.Errorf("%d orders were sent", n)
+	}
+}
+
+// While no connection to the service is possible, sources are not read for it.
+func TestUnreachable(t *testing.T) {
+	orders, service := start(t, map[string]string{wanted.Source: buildtest.Built})
+	address := strings.TrimPrefix(service.URL, "https://")
+	service.Close()
+	var loads atomic.Int32
+	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) {
+		loads.Add(1)
+		return wanted.Source, nil
+	})
+	await(t, "the status says so", func() bool {
+		return strings.HasSuffix(orders.Answers(fn)["1"].Trouble, "dial: connect: connection refused")
+	})
+	if n := loads.Load(); n != 0 {
+		t.Errorf("the source was read %d times", n)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != buildapi.BuildsPath {
+			http.NotFound(w, r)
+			return
+		}
+		buildapitest.Tell(w, buildapi.Event{Report: []byte(buildtest.Built)})
+	}))
+	server.Listener.Close() //nolint:errcheck // nothing has connected to it
+	server.Listener = listener
+	if server.TLS, err = orders.service.last.keys.ServerTLS(); err != nil {
+		t.Fatal(err)
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
+	if n := loads.Load(); n != 1 {
+		t.Errorf("the source was read %d times, want 1", n)
+	}
 }
 
 // An order that is queued in the service, or that the service rejects, needs little memory in the
