@@ -60,7 +60,7 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no result for this key; send the source", http.StatusNotFound)
 		return
 	}
-	if o.Key == "" && !s.builds.has(key) && s.forward(ctx, key, o, answer.notify) {
+	if o.Key == "" && !s.builds.has(key) && s.forward(ctx, key, &o, answer.notify) {
 		return
 	}
 	tests := o.Tests // from here on, o is not used, so that its source is kept only if the queue counts it

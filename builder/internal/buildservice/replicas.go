@@ -28,7 +28,7 @@ import (
 
 // The replicas share the work by rendezvous hashing. Each pair of a key and a replica has a hash,
 // and the replica with the highest hash builds the key. Another replica forwards orders for the key
-// to the replicas with higher hashes, the highest first, until one responds. If none responds, it
+// to the replicas with higher hashes, the highest first, until one accepts it. If none does, it
 // builds the key itself. As all replicas know the same addresses, a key is built once. While they
 // know different addresses, a key may be built twice, with the same bytes.
 //
@@ -134,32 +134,46 @@ func weight(key, address string) string {
 }
 
 // forward requests the build from the replicas that precede this one, one after another, until one
-// returns a report. It passes their events to notify, and reports whether a replica returned a
-// report or ctx has ended.
-func (s *Service) forward(ctx context.Context, key string, o buildapi.Order, notify func(buildapi.Event)) bool {
-	o.Key = key
-	for _, address := range s.before(ctx, affinityKey(key, o)) {
-		err := s.orderFrom(ctx, address, o, notify)
+// accepts the order. It passes the events of that replica to notify, and reports whether a replica has
+// accepted the order or ctx has ended.
+//
+// The source is removed from o when a replica accepts the order, because builds may be queued there for
+// minutes, and only the queue of that replica counts their sources. If that replica is lost during the
+// build, there is no report, and the client sends its order again.
+func (s *Service) forward(ctx context.Context, key string, o *buildapi.Order, notify func(buildapi.Event)) bool {
+	for _, address := range s.before(ctx, affinityKey(key, *o)) {
+		accepted, err := s.orderFrom(ctx, address, key, o, notify)
 		if err == nil || ctx.Err() != nil {
 			return true
 		}
-		s.config.Log.Info("a replica returned no report; trying the next one, or building here", "key", short(key), "replica", address, "error", err)
+		s.config.Log.Info("a replica returned no report", "key", short(key), "replica", address, "accepted", accepted, "error", err)
+		if accepted {
+			if errors.Is(err, buildapi.ErrBusy) {
+				notify(buildapi.Event{Key: key, Tests: o.Tests, Dropped: true})
+			}
+			return true
+		}
 	}
 	return false
 }
 
-func (s *Service) orderFrom(ctx context.Context, address string, o buildapi.Order, notify func(buildapi.Event)) error {
+// orderFrom requests a build from another replica. It removes the source from o when the replica accepts
+// the order.
+func (s *Service) orderFrom(ctx context.Context, address, key string, o *buildapi.Order, notify func(buildapi.Event)) (accepted bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := time.AfterFunc(s.accept, func() {
 		cancel(fmt.Errorf("order not accepted within %s", s.accept))
 	})
 	defer late.Stop()
-	_, err := s.orders.At("https://"+address).Build(ctx, o, func(event buildapi.Event) {
+	forwarded := *o
+	forwarded.Key = key
+	_, err = s.orders.At("https://"+address).Build(ctx, forwarded, func(event buildapi.Event) {
 		late.Stop()
+		accepted, o.Source = true, ""
 		notify(event)
 	})
-	return err
+	return accepted, err
 }
 
 // newPeerClient returns a client that fetches binaries from other replicas.

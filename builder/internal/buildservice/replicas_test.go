@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -202,8 +203,9 @@ func TestReplicaCancels(t *testing.T) {
 	building(t, replicas, -1)
 }
 
-// TestReplicaDiesInBuild stops the replica that builds. The replica that has forwarded the order
-// builds instead, unnoticed by the operator and by a waiting pod.
+// TestReplicaDiesInBuild stops the replica that builds. The client of the replica that has forwarded
+// the order gets no report, and that replica builds when the client sends the order again. A waiting pod
+// gets the binary.
 func TestReplicaDiesInBuild(t *testing.T) {
 	var c cluster
 	replicas, o := c.newReplicas(t, 2)
@@ -213,6 +215,10 @@ func TestReplicaDiesInBuild(t *testing.T) {
 	var clients sync.WaitGroup
 	clients.Go(func() {
 		event, err := replicas[1].client.Build(t.Context(), o, func(buildapi.Event) { accept() })
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("Build: %s, %v", event.Report, err)
+		}
+		event, err = replicas[1].client.Build(t.Context(), o, nil)
 		if err != nil || !strings.Contains(string(event.Report), `"Built"`) {
 			t.Errorf("Build: %s, %v", event.Report, err)
 		}
@@ -223,6 +229,48 @@ func TestReplicaDiesInBuild(t *testing.T) {
 	replicas[0].end()
 	clients.Wait()
 	building(t, replicas, 1)
+}
+
+// Neither replica keeps the sources of orders for the same build that one has forwarded to the other.
+func TestForwardedSourcesAreNotKept(t *testing.T) {
+	const count = 64
+	var c cluster
+	replicas, o := c.newReplicas(t, 2)
+	hold(t, replicas[0].queue, replicas[0].config.Parallel)
+	o.Source += "// " + strings.Repeat("€", 200<<10) + "\n"
+	key := replicas[0].key(o)
+	slices.SortFunc(replicas, func(a, b *replica) int { return strings.Compare(weight(key, b.address()), weight(key, a.address())) })
+	hold(t, replicas[0].queue, replicas[0].queue.free)
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	before := heap()
+	accepted := make(chan struct{}, count)
+	for range count {
+		clients.Go(func() {
+			accept := sync.OnceFunc(func() { accepted <- struct{}{} })
+			defer accept()
+			_, err := replicas[1].client.Build(ctx, o, func(buildapi.Event) { accept() })
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Build: %v", err)
+			}
+		})
+	}
+	for range count {
+		<-accepted
+	}
+	await(t, "the replicas need less memory than the sources", func() bool { return heap()-before < count*len(o.Source)/2 })
+	cancel()
+	clients.Wait()
+	building(t, replicas, -1)
+}
+
+// heap returns the size of the objects on the heap that are in use.
+func heap() int {
+	runtime.GC()
+	runtime.GC() // sync.Pool keeps its objects for one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }
 
 // TestReplicaDoesNotAccept makes the preferred replica fail to accept an order. The next one
