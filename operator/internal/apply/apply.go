@@ -54,9 +54,6 @@ type Applier struct {
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
 	outcome := Outcome{Deployment: own(fn, seen.Deployment), Service: seen.Service, ForeignDeployment: foreign(fn, seen.Deployment)}
 	outcome.addOptional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr)
-	if p.AutoscalerConflict != nil {
-		outcome.Degraded = append(outcome.Degraded, *p.AutoscalerConflict)
-	}
 	outcome.add(p.DeploymentErr)
 	outcome.add(a.orders(ctx, fn, seen, p))
 	outcome.add(a.tests(ctx, fn, seen, p))
@@ -93,6 +90,9 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 		leftovers = append(leftovers, a.remove(ctx, obj))
 	}
 	outcome.addOptional(v1beta1.ReasonCleanupFailed, errors.Join(leftovers...))
+	if p.AutoscalerConflict != nil { // after the failures of the operator, of which the first is the reason in its metrics
+		outcome.Degraded = append(outcome.Degraded, *p.AutoscalerConflict)
+	}
 	outcome.ForeignService = foreign(fn, outcome.Service)
 	outcome.Service = service(fn, outcome.Service, seen.Services)
 	return outcome
