@@ -132,7 +132,7 @@ cluster-up: ## start a Kubernetes cluster on this machine (as root, without Dock
 	@cd test/cluster && GOWORK=off go run ./cmd/cluster up
 
 .PHONY: cluster-down
-cluster-down: ## stop that cluster and remove everything that it has created
+cluster-down: ## stop and remove that cluster; what was compiled stays in .cache
 	@cd test/cluster && GOWORK=off go run ./cmd/cluster down
 
 ##@ Test

@@ -1,6 +1,6 @@
 // Package hostile contains sources that try to escape from a build or to run indefinitely, each
-// with the expected outcome of its build. Only tests import it: those of the builder
-// and of the cluster.
+// with the expected outcome of its build. Only tests import it: those of the builder command and
+// the end-to-end tests (test/e2e).
 package hostile
 
 import (

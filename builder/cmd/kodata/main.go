@@ -1,11 +1,12 @@
 // Command kodata fills the directory that ko includes in the builder's image: a pinned Go
-// toolchain, the modules that the runtime needs, and a build cache with the runtime and everything
-// that a function without a go.mod can import.
+// toolchain, the modules that the runtime needs, a build cache with the runtime and everything that
+// a function without a go.mod can import, and plan.json, with which the builder compiles without
+// the go command.
 //
 // The cache is created by the code that builds functions, because its entries match only if all
 // inputs of a build are equal: the toolchain, the flags and the environment. For another
-// architecture, a compiler of the same version runs on this machine and compiles for that
-// architecture.
+// architecture, the pinned toolchain of this machine's architecture cross-compiles both the
+// toolchain and the cache.
 package main
 
 import (

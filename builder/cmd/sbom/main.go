@@ -3,11 +3,12 @@
 // standard library, and what the builder's image contains for compiling functions.
 //
 //	sbom program FILE >BILL            SBOM of a Go program
-//	sbom functions PLAN >BILL          SBOM of the modules that every function is linked with
+//	sbom functions PLAN >BILL          SBOM of the modules that a function without a go.mod can be linked with
 //	sbom image BILL [PLAN] >COMPLETED  SBOM written by ko, completed with what ko omits
 //
-// PLAN is the file plan.json that the command kodata writes. The time in an SBOM is
-// SOURCE_DATE_EPOCH, so that equal programs have equal SBOMs.
+// PLAN is the file plan.json that the command kodata writes: how the builder compiles functions
+// without the go command (compile.Plan). The time in an SBOM is SOURCE_DATE_EPOCH, so that equal
+// programs have equal SBOMs.
 package main
 
 import (

@@ -1,13 +1,14 @@
-// Package compile compiles programs to binaries, and also vets and tests them. If a source consists
-// of at most 8 packages, with only Go files and nothing to embed, the package calls the compiler
-// and the linker itself, without the go command, which halves the time. With a go.mod, this also
-// requires the compiled dependencies that an earlier build has kept. The go command compiles all
-// other programs, and those whose direct build fails. Both ways produce the same binary, byte for
-// byte.
+// Package compile compiles programs to binaries, and also vets and tests them. In the
+// builder's image, if a source consists of at most 8 packages, with only Go files and nothing to
+// embed, the package calls the compiler and the linker itself, without the go command, which halves
+// the time. With a go.mod, this also requires the compiled dependencies that an earlier build has
+// kept. The go command compiles all other programs, and those whose direct build fails. Both ways
+// produce the same binary, byte for byte.
 //
 // Sources are untrusted, so the compiler runs in a sandbox. In the builder's image, it can access
-// only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI (Linux 6.7), and UDP
-// since version 10. If the kernel has an older version, only a NetworkPolicy blocks that protocol.
+// only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI
+// (Linux 6.7), and UDP since version 10. Where the kernel's version is too old for a protocol, only
+// a NetworkPolicy blocks that protocol.
 package compile
 
 import (

@@ -1,7 +1,8 @@
 // Package gocache implements a build cache for the go command that reads from several directories
 // and writes to one of them. A build can thus use caches that are read-only or that other builds
-// use at the same time. The go command starts it as the program in GOCACHEPROG and uses the
-// protocol of cmd/go/internal/cacheprog. The directories have the form of a GOCACHE.
+// use at the same time. The go command starts the builder again, as the program in GOCACHEPROG (see
+// Enter), and uses the protocol of cmd/go/internal/cacheprog. The directories have the form of a
+// GOCACHE.
 package gocache
 
 import (

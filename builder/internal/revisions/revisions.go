@@ -1,6 +1,6 @@
-// Package revisions reads the recorded revisions of a Function, compares them, and computes the patch
-// of a rollback to one of them. The operator records each revision in a
-// ControllerRevision, and its source in a ConfigMap. The package does not access the cluster.
+// Package revisions parses the recorded revisions of a Function, compares them, and computes the
+// patch of a rollback to one of them. The operator records each revision in a ControllerRevision,
+// and its source in a ConfigMap. The package does not access the cluster.
 package revisions
 
 import (

@@ -1,11 +1,12 @@
 // Package sandbox runs commands with limits:
 //
 //   - A command can use only a limited amount of memory and disk space.
-//   - If the kernel has Landlock, it can access only the files in its Policy. It can connect only
-//     to DNS and to the TCP ports in its Policy since Linux 6.7, which has version 4 of Landlock's
-//     ABI.
+//   - If the kernel has Landlock, it can access only the files in its Policy. Since version 4 of
+//     Landlock's ABI (Linux 6.7), it can make TCP connections only to the ports in its Policy;
+//     since version 10, it can send UDP only to DNS. DNS is allowed only if the Policy contains
+//     ports.
 //   - When its context ends or it exceeds a limit, it is killed with all processes that it has
-//     started. When it exits, its remaining processes are killed.
+//     started. On Linux, its remaining processes are killed when it exits.
 //
 // The output of a command is untrusted, because a bug in the compiler may let the author of a
 // source run code in the compiler. The results of a command are therefore opened with OpenResult,
@@ -15,8 +16,9 @@
 // under the name builder-sandbox, and that process limits itself before it executes the command.
 // Every program that calls Run, including tests, must call Enter first in main.
 //
-// On Windows there is no sandbox: commands run with the permissions of the user. Only developers use
-// the builder there.
+// Landlock, seccomp and the limit of the total memory exist only on Linux, where Policy.Open
+// disables Landlock and seccomp for builds on the machines of developers. On Windows, a process has
+// no limits of its own either. Only developers use the builder on macOS and Windows.
 package sandbox
 
 import (

@@ -70,9 +70,9 @@ type FunctionClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is applied to all functions of the class. Fields that are not set default to the cluster
-	// settings. A change, except of namespaceSelector, updates the functions of the class step by
-	// step, see FunctionClass.
+	// spec is applied to all functions of the class. build, resources, maxResources and podUser
+	// default to the cluster settings; the other fields have their own defaults. A change, except
+	// of namespaceSelector, updates the functions of the class step by step, see FunctionClass.
 	// +optional
 	Spec FunctionClassSpec `json:"spec,omitzero"`
 
@@ -136,9 +136,10 @@ type FunctionClassSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 
-	// podUser sets the user and the groups of the pods. The cluster assigns those that are not set.
-	// With {} it assigns all of them, as restricted-v2 of OpenShift requires. Root is not allowed.
-	// Default: the setting "podUser".
+	// podUser sets the user and the groups of the pods. Those that are not set are left to the
+	// cluster: OpenShift assigns them, and elsewhere the user of the image applies (65532). {} sets
+	// none of them, as restricted-v2 of OpenShift requires. Root is not allowed. Default: the
+	// setting "podUser".
 	// +optional
 	PodUser *PodUser `json:"podUser,omitempty"`
 
@@ -177,8 +178,8 @@ type FunctionClassSpec struct {
 	Build ClassBuild `json:"build,omitzero"`
 }
 
-// PodUser contains the user and the groups of a pod. The cluster assigns those that are not set.
-// Root is not allowed.
+// PodUser contains the user and the groups of a pod. Those that are not set are left to the
+// cluster. Root is not allowed.
 type PodUser struct {
 	// runAsUser is the user ID. Range: 1 to 2147483647.
 	// +optional
@@ -243,8 +244,9 @@ type FunctionClassStatus struct {
 	// conditions contain:
 	//   - Ready: False if the namespaceSelector is invalid, so that no function uses the class;
 	//     True otherwise. It does not report whether the API server accepts pods of the class. When
-	//     the class is applied, admission checks the fields of the pods, but not whether the access
-	//     policy allows the labels and annotations.
+	//     the class is applied, the admission webhook of Goless creates a sample Deployment with it
+	//     in a dry run and rejects the class if its pod fields are invalid. This does not check
+	//     whether the access policy allows the labels and annotations.
 	//   - Stalled: True while the namespaceSelector is invalid; absent otherwise.
 	//   - RolledOut: True when all functions with a Deployment, except those that wait for their
 	//     first build, use the current spec of the class, and the rollouts that applied it are

@@ -46,10 +46,11 @@ type EnvVarSource struct {
 	// +optional
 	ConfigMapKeyRef *KeyRef `json:"configMapKeyRef,omitempty"`
 
-	// secretKeyRef selects a key of a Secret in the namespace of the Function. A change of the
-	// value reaches only new pods; to replace the running pods, run "kubectl rollout restart
-	// deployment/NAME" with the name of the Function. If the setting "watchSecrets" is true, a
-	// change of the value in spec.env triggers a rollout.
+	// secretKeyRef selects a key of a Secret in the namespace of the Function. In spec.env, a
+	// change of the value reaches only new pods; to replace the running pods, run "kubectl rollout
+	// restart deployment/NAME" with the name of the Function. If the setting "watchSecrets" is
+	// true, the change triggers a rollout instead. In build.testEnv, a change applies to the next
+	// run of the tests.
 	// +optional
 	SecretKeyRef *KeyRef `json:"secretKeyRef,omitempty"`
 
@@ -217,16 +218,18 @@ type BuildSpec struct {
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 
-	// resources are the resource requests and limits of the init container that compiles, and of the
-	// pod that runs tests. A Shared build uses only the limit of memory. Defaults, unless the FunctionClass or the cluster
+	// resources are the resource requests and limits of the init container that compiles, and of
+	// the pod that runs tests. A Shared build uses only limits.memory, and at most the --max-memory
+	// of the build service (default: 768Mi). Defaults, unless the FunctionClass or the cluster
 	// settings change them:
 	//   - requests: cpu 50m, memory 128Mi, ephemeral-storage 64Mi
 	//   - limits: cpu 2, memory 768Mi, ephemeral-storage 1Gi
 	//
-	// The cluster has a maximum for each resource, by default 4 cpu, 4Gi of memory and 4Gi of
-	// ephemeral-storage (see the setting "build.maxResources"). Admission rejects a larger amount.
-	// If a stored spec exceeds the maximum, for example because the maximum was lowered later, the
-	// operator uses the maximum; the function serves, but Ready is False with reason InvalidSpec.
+	// Each amount has a maximum: build.maxResources of the FunctionClass, or else the setting
+	// "build.maxResources" (default: 4 cpu, 4Gi of memory and 4Gi of ephemeral-storage). Admission
+	// rejects a larger amount. If a stored spec exceeds the maximum, for example because the
+	// maximum was lowered later, the operator uses the maximum; the function serves, but Ready is
+	// False with reason InvalidSpec.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
@@ -246,11 +249,11 @@ type BuildSpec struct {
 	// test runs the tests of the source (its _test.go files) before a new spec is rolled out, and
 	// requires that they pass. A source without tests is not rolled out. The tests do not run if
 	// only values in ConfigMaps or Secrets, or the FunctionClass, have changed. The build service
-	// compiles them, and a Job in the namespace of the Function runs them as the ServiceAccount
-	// default, without a token, with the resources and the timeout of the build. If a test fails,
-	// nothing is rolled out, and the status contains the failures. A version that was rolled out
-	// before is not tested again while its ControllerRevision exists. The strategy must be Shared.
-	// Default: false.
+	// compiles the tests, and a Job in the namespace of the Function runs them as the
+	// ServiceAccount default, without a token, with the resources and the timeout of the build. If
+	// a test fails, nothing is rolled out, and the status contains the failures. A version that was
+	// rolled out before is not tested again while its ControllerRevision exists. The strategy must
+	// be Shared. Default: false.
 	// +optional
 	Test bool `json:"test,omitempty"`
 

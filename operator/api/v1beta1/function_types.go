@@ -49,9 +49,10 @@ type Function struct {
 	// spec is the desired state. A change triggers a rollout, except for a change of service,
 	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit, progressDeadlineSeconds,
 	// build.test or build.testEnv. With the strategy Shared, a change of build.timeout or
-	// build.resources does not trigger a rollout either. The old pods serve until the new ones are
-	// ready. A version that was not rolled out, because it failed its tests or its verification,
-	// may be rolled out after a change of build.test, build.testEnv or rollout.verify.
+	// build.resources triggers a rollout only if Goless or its settings have changed since the last
+	// one. The old pods serve until the new ones are ready. After a change of build.test or
+	// build.testEnv, a version that failed its tests is tested again, or rolled out without tests.
+	// After a change of rollout.verify, a version that was rolled back is rolled out again.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 
@@ -163,8 +164,9 @@ type FunctionSpec struct {
 	// Do not set DRAIN_TIMEOUT; use drainSeconds. DRAIN_DELAY is the time for which a terminating
 	// pod still accepts requests, by default 15 seconds (see the setting "endpointPropagation").
 	// The operator does not read the values of these two variables. For each of the two that is in
-	// env, the termination grace period of the pod is one hour longer. So the kubelet does not kill
-	// the pod too early, but it kills a pod that hangs only after that time.
+	// env, the termination grace period of the pod allows one hour, so that the kubelet does not
+	// kill the pod too early. A pod that hangs while it terminates is therefore killed only after
+	// one or two hours.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -173,9 +175,9 @@ type FunctionSpec struct {
 
 	// envFrom creates environment variables from ConfigMaps and Secrets, as in a container.
 	// Maximum: 32. If several entries define a variable, the last one wins, and env overrides all
-	// of them. envFrom cannot set DRAIN_DELAY (use env), DRAIN_TIMEOUT (use drainSeconds) or a
-	// reserved name (see the name of env): such keys have no effect. The build does not receive the
-	// variables.
+	// of them. envFrom cannot set DRAIN_DELAY (use env), DRAIN_TIMEOUT (use drainSeconds) or the
+	// variables that Goless uses: keys with these names have no effect. Do not use other reserved
+	// names (see env[].name) either. The build does not receive the variables.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -220,11 +222,12 @@ type FunctionSpec struct {
 	//     "function.maxResources", that value is also the default limit of cpu. The built-in
 	//     maximum of 4 cpu (see below) is not a default limit
 	//
-	// The cluster has a maximum for each amount in this field, by default 4 cpu, 4Gi of memory and
-	// 4Gi of ephemeral-storage (see the setting "function.maxResources"). Admission rejects a
-	// larger amount. If a stored spec exceeds the maximum, for example because the maximum was
-	// lowered later, the operator uses the maximum; the function serves, but Ready is False with
-	// reason InvalidSpec. A function without a limit of cpu can use more cpu than the maximum.
+	// Each amount in this field has a maximum: maxResources of the FunctionClass, or else the
+	// setting "function.maxResources" (default: 4 cpu, 4Gi of memory and 4Gi of ephemeral-storage).
+	// Admission rejects a larger amount. If a stored spec exceeds the maximum, for example because
+	// the maximum was lowered later, the operator uses the maximum; the function serves, but Ready
+	// is False with reason InvalidSpec. A function without a limit of cpu can use more cpu than the
+	// maximum.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 

@@ -47,9 +47,9 @@ type Rollout struct {
 // Verify configures the verification of a rollout.
 type Verify struct {
 	// for is how long the first new pod serves beside the old ones, such as 30s or 5m. It begins
-	// when the pod is ready. It ends earlier if the new version fails the verification. If the new
-	// version has received fewer than minRequests, and some of them are in flight, it is extended
-	// by up to spec.timeout. Default: 2m. Range: 10s to 1h.
+	// when the pod is ready. It ends earlier if the new version fails the verification. If fewer
+	// than minRequests requests to the new version have ended, and others are in flight, it is
+	// extended by up to spec.timeout. Default: 2m. Range: 10s to 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -63,9 +63,9 @@ type Verify struct {
 	// count as successful. Failed requests are responses with a status of 5xx, panics, timeouts,
 	// and responses that the handler aborted or whose length differs from Content-Length.
 	// Rejections beyond concurrency do not count. The comparison is statistical (99% confidence).
-	// For example, if the old version fails no request, the new version exceeds 5% when it fails 8
-	// of 20 requests, or 21 of 200, and the old version has received as many. Default: 5%. Range:
-	// 0% to 99.99%.
+	// For example, with 5%, if both versions have received 20 requests and the old version has
+	// failed none, the new version fails the verification when at least 8 of its requests fail;
+	// with 200 requests each, when at least 21 fail. Default: 5%. Range: 0% to 99.99%.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]|[1-9][0-9])([.][0-9]{1,2})?%$')",message="maxErrors must be a percentage from 0% to 99.99%, such as 5%"

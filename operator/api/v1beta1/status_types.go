@@ -239,8 +239,9 @@ type FunctionStatus struct {
 	// currentRevision is the name of the ControllerRevision of the latest spec. It is empty while
 	// the Deployment does not have the latest spec, because that spec is invalid, cannot be
 	// validated, is being compiled or tested, does not compile, failed its tests or was rolled back
-	// (see rollout.verify), or because a sleeping function first starts a pod of the previous
-	// revision.
+	// (see rollout.verify). It is also empty for a short time after the spec of a sleeping function
+	// has changed: the function first starts a pod of the previous revision, so that this one can
+	// serve if the new one is broken.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 

@@ -1,7 +1,7 @@
 // Command chartschema writes the JSON schema of the values of the Helm chart. The defaults and the
-// comments in values.yaml become types and descriptions. The schema of config is derived from the
-// settings of the operator. The schemas of pods, resources and security contexts are derived from
-// the Kubernetes types. So helm rejects unknown and misspelled values.
+// comments in values.yaml become types and descriptions. The schema of the value config is derived
+// from the settings of the operator. The schemas of the values for pods, resources and security
+// contexts are derived from the Kubernetes types. So helm rejects unknown and misspelled values.
 //
 //	chartschema [-deploy DIR] >deploy/chart/values.schema.json
 package main

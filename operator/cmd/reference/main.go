@@ -1,5 +1,5 @@
-// Command reference generates docs/reference.md and docs/settings.md, from the
-// CustomResourceDefinitions and the ConfigMap of the operator.
+// Command reference prints docs/reference.md, from the CustomResourceDefinitions of Goless, or
+// docs/settings.md, from the ConfigMap of the operator.
 //
 // Usage:
 //

@@ -12,7 +12,7 @@
 //	activator.go    the Reconciler
 //	scaledown.go    the steps of a scale-down
 //	slices.go       reads and writes EndpointSlices
-//	annotations.go  reports failures to the operator in annotations of the EndpointSlices
+//	annotations.go  reports failures and the results of verified rollouts to the operator, in annotations of the EndpointSlices
 //	peers.go        communication between the replicas
 //	register.go     watches, indexes and cache options
 //	leader.go       leader election

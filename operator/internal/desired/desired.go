@@ -3,13 +3,14 @@
 // cluster. Package plan decides whether a Deployment gets a new pod template or keeps its current
 // one (see Keep).
 //
-// A revision is a version of a Function, recorded in a ControllerRevision. A source revision is the
-// hash of its source. But in the names of this package, Revision is short for source revision, and
-// a Record is a ControllerRevision.
+// A revision is a version of a Function, recorded in a ControllerRevision. In the names of this package, a Record is that
+// ControllerRevision, and Revision is short for source revision, the hash of the source of a
+// Function.
 //
-// Functions whose names end in Of take an object from the cluster (SummaryOf takes a source), and
-// those in In take an apply configuration. BinaryFor returns a binary in an apply configuration only
-// if it is that of a Function.
+// The parameter of functions whose names end in Of is an object that was read from the cluster (of
+// SummaryOf, a source). The parameter of functions whose names end in In is an apply configuration.
+// BinaryFor is like BinaryIn, but returns nil if the binary was not compiled from the current
+// source of the given Function.
 package desired
 
 import (

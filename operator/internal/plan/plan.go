@@ -1,6 +1,6 @@
-// Package plan decides how to change the objects of a Function. It computes a Plan from the Function
-// and a Snapshot of the cluster and the settings. It does not read from or write to the cluster, so
-// table tests can cover every decision.
+// Package plan decides how to change the objects of a Function. It computes a Plan from the
+// Function and a Snapshot, which contains the state of the cluster and the settings. It does not
+// read from or write to the cluster, so table tests can cover every decision.
 package plan
 
 import (

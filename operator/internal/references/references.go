@@ -2,9 +2,9 @@
 // to and, with the setting watchSecrets, the Secrets that their environment refers to. A change of
 // their values triggers a rollout.
 //
-// The package has its own metadata cache, because the cache of the manager contains only objects with
-// the label of a Function. The metadata cache does not contain the ConfigMaps with sources, which
-// never change.
+// The package has its own metadata cache, because the cache of the manager contains only ConfigMaps
+// with the label of a Function, and no Secrets. The metadata cache does not contain the ConfigMaps
+// with sources, which never change.
 package references
 
 import (

@@ -1,8 +1,8 @@
 // Package settings reads the configuration file of the operator, with which a cluster administrator
 // configures all Functions.
 //
-// The zero value of every field means its default. The file may omit fields, and is optional. The
-// code that uses a setting applies its default.
+// The file is optional, and may omit every field except apiVersion and kind. The zero value of a
+// field means its default. The code that uses a setting applies its default.
 package settings
 
 import (

@@ -1,10 +1,9 @@
 // Package status computes the status of a Function: a pure function from the observed state of the
 // cluster to a FunctionStatus. It does not read from or write to the cluster.
 //
-// The conditions SourceValid, Built and Available are observed. Ready is derived from them, and
-// Reconciling and Stalled, which kstatus and Flux read, are derived from Ready.
-// Reconciling is also True while a ready Function changes its number of replicas, unless it falls
-// asleep or wakes.
+// The conditions SourceValid, Built, Available and Ready are computed from the observed state, and
+// Reconciling and Stalled, which kstatus and Flux read, are derived from Ready. Reconciling is also
+// True while a ready Function changes its number of replicas, unless it falls asleep or wakes.
 package status
 
 import (

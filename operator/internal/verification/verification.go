@@ -1,9 +1,10 @@
-// Package verification decides whether a new version of a function fails its verification. A version
-// fails its verification if its error rate exceeds that of the previous version by more than
-// spec.rollout.verify.maxErrors, or if its process exits. This package compares the error rates;
-// package plan detects exits. The rates count requests since the first new pod became ready. If the
-// previous version has served fewer than minRequests since then, its rate counts all requests since
-// its pods started. The package does not access the cluster.
+// Package verification decides whether a new version of a function fails its verification. A
+// version fails its verification if its error rate exceeds that of the previous version by
+// significantly more than spec.rollout.verify.maxErrors (see Limits.Worse), or if its process
+// exits. This package compares the error rates; package plan detects exits. The rates count
+// requests since the first new pod became ready. If the previous version has served fewer than
+// minRequests since then, its rate counts all requests since its pods started. The package does not
+// access the cluster.
 //
 // It also defines the values of two annotations: Limits, which the operator writes to a Service, and
 // Report, which the activator writes to its EndpointSlices.

@@ -14,12 +14,13 @@
 //	FUNCTION_BINARY_CAPABILITY  token that authorizes the download of the binary
 //	FUNCTION_BINARY_PUBLIC_KEY  Ed25519 public key of the build service, in raw URL-safe base64
 //
+// launch removes these variables from the environment of the program.
+//
 // launch waits until the build service has the binary, verifies its signature, and executes it
 // from memory. While launch waits, it logs the reason and answers the probes of the kubelet: the
 // container is alive but not ready. A program that is executed from memory differs from a program
 // in a file:
 //
-//   - The four variables are not in its environment.
 //   - os.Executable does not return a usable path; /proc/self/exe can be executed.
 //   - Its file counts towards the memory of the container.
 //

@@ -99,8 +99,8 @@ type HTTPTriggerSpec struct {
 
 	// path is a path prefix: it matches requests with this path and with the paths below it. The
 	// function receives the path unchanged. Default: /, which matches every path. It begins with a
-	// slash and does not end with one. Between slashes, it contains letters, digits and the
-	// characters . _ ~ and -. Maximum: 512 characters.
+	// slash and, unless it is /, does not end with one. Between slashes, it contains letters,
+	// digits and the characters . _ ~ and -. Maximum: 512 characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=512
@@ -123,8 +123,8 @@ type HTTPTriggerSpec struct {
 	// start), or 0s if one of the Functions has the timeout 0s. Range: 1s to 2h, rounded up to
 	// whole seconds, or 0s.
 	//
-	// With 0s, the HTTPRoute has no timeouts, and the default of the Gateway applies. Set it for
-	// Gateways that reject routes with that field.
+	// With 0s, the HTTPRoute has no timeouts, and the default of the Gateway applies. Use 0s for
+	// Gateways that reject HTTPRoutes with the field timeouts.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

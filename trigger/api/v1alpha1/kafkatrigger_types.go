@@ -19,8 +19,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //   - Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset are the origin of the record.
 //   - Ce-Kafkatombstone is true if the record has no value.
 //   - The headers of the record are sent too, except invalid headers, headers of the connection
-//     such as Host, and those beyond 12 KiB in total. Ce-Golessomitted contains the number of the
-//     omitted ones.
+//     such as Host, and headers that begin with ce- or ce_. If attributes and headers exceed 12 KiB
+//     in total, some are omitted, and Ce-Golessomitted contains their number, such as "0
+//     attributes, 3 headers".
 //
 // A record that is itself a CloudEvent keeps its own attributes, such as Ce-Id and Ce-Type. Its
 // attribute golessid (Ce-Golessid) contains the ID in the format above.
@@ -43,8 +44,8 @@ type KafkaTrigger struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is the desired state. A change replaces the pod, except for a change of scale or
-	// authentication.insecure. So does a change of the timeout, the Service or the port of the
-	// Function.
+	// authentication.insecure. A change of the timeout, the Service or the port of the Function
+	// also replaces the pod.
 	// +required
 	Spec KafkaTriggerSpec `json:"spec"`
 

@@ -19,9 +19,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //     message, in nanoseconds. The ID is the same for all attempts, and differs after the stream
 //     is deleted and recreated. Without a stream, it is the header Nats-Msg-Id or a random ID.
 //   - Ce-Subject is the subject of the message.
-//   - The headers of the message are sent too, except those that begin with Nats-, invalid headers,
-//     headers of the connection such as Host, and those beyond 12 KiB in total. Ce-Golessomitted
-//     contains the number of the omitted ones.
+//   - The headers of the message are sent too, except invalid headers, headers of the connection
+//     such as Host, and headers that begin with Nats-, ce- or ce_. If attributes and headers exceed
+//     12 KiB in total, some are omitted, and Ce-Golessomitted contains their number, such as "0
+//     attributes, 3 headers".
 //
 // A message that is itself a CloudEvent keeps its own attributes, such as Ce-Id and Ce-Type. Its
 // attribute golessid (Ce-Golessid) contains the ID in the format above.
@@ -44,8 +45,8 @@ type NATSTrigger struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// spec is the desired state. A change replaces the pod, except for a change of scale or
-	// authentication.insecure. So does a change of the timeout, the Service or the port of the
-	// Function.
+	// authentication.insecure. A change of the timeout, the Service or the port of the Function
+	// also replaces the pod.
 	// +required
 	Spec NATSTriggerSpec `json:"spec"`
 

@@ -105,7 +105,8 @@ type StreamDelivery struct {
 // StreamSpec is the part of the spec that is common to all stream triggers.
 type StreamSpec struct {
 	// functionRef is the Function that receives the events. While it does not exist or has no
-	// Service, no events are consumed. While it is stopped, events wait.
+	// Service, the trigger has no pod. While it is stopped, the pod runs and retries the events
+	// until the function is started; these attempts are not counted.
 	// +required
 	FunctionRef FunctionReference `json:"functionRef"`
 

@@ -109,8 +109,9 @@ type TriggerStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions contain the type Ready, and Reconciling or Stalled while the trigger is not ready.
-	// Triggers that deliver events or calls (all except HTTPTrigger) also have Delivered, the
-	// outcome of the last delivery.
+	// Triggers that deliver events or calls (all except HTTPTrigger) also have Delivered: the
+	// outcome of the last delivery, or that a call was missed, that events are blocked, or that the
+	// outcome is unknown.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

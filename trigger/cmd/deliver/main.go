@@ -1,6 +1,6 @@
 // Command deliver runs in the pods of CronTriggers. It calls a Function, retries the call if that
-// may help, and exits. The flag --once is required, although there is no other mode. The pods have
-// no service account token.
+// may help, and exits. The first argument must be --once, although there is no other mode: the
+// policy in deploy/60-triggers.yaml requires it. The pods have no service account token.
 //
 // Exit codes:
 //   - 0: the function has accepted the call.
@@ -8,7 +8,8 @@
 //   - 2: the flags are invalid.
 //   - 3: a signal stopped it before the outcome was known.
 //
-// The reason of a failure is also written to the file of --termination-log, for the kubelet.
+// Unless the flags cannot be parsed, the reason of a failure is also written to the file of
+// --termination-log, for the kubelet.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package apply creates, updates and deletes the objects of a trigger with server-side apply. It
-// changes only objects that belong to the trigger.
+// Package apply creates and updates the objects of a trigger with server-side apply, and deletes
+// them. It changes only objects that belong to the trigger.
 package apply
 
 import (

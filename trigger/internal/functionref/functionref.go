@@ -1,5 +1,5 @@
-// Package functionref reads the spec and the status of a Function. It returns the URL, or the reason
-// why a trigger cannot call the Function.
+// Package functionref reads the spec and the status of a Function. It returns the URL, if there is
+// one, and the reason why calls would fail, if one is known.
 package functionref
 
 import (

@@ -1,8 +1,9 @@
 // Package autoscale sets the number of replicas of awake functions with spec.scaling.requests. It
 // polls the pods for their requests in flight, and does not need a metrics server. Only the leader
-// of the activators does that.
+// of the activators runs it. Independently of that, each activator adds replicas for requests that
+// wait (package wake).
 //
-//	autoscale.go  the Scaler, which evaluates each function every 2 or 4 seconds
+//	autoscale.go  the Scaler, which evaluates each function every 2 or 4 seconds, and less often after failures to scale
 //	load.go       polls the pods of a function for their load
 //	decide.go     decides the number of replicas, without access to the cluster
 //	history.go    the recent recommendations and changes, which bound a decision

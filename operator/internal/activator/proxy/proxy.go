@@ -4,7 +4,7 @@
 //	proxy.go       the Server; holds and rejects requests
 //	listeners.go   one port for each function
 //	connection.go  memory cost of connections and requests
-//	budget.go      limits the memory and evicts clients that exceed their share
+//	budget.go      limits the memory and the held requests, and evicts from the client that uses the most
 //	forward.go     forwards requests
 //	metrics.go     metrics
 package proxy
