@@ -1,6 +1,6 @@
-// Package compile compiles programs to binaries, and also vets and tests them. In the
-// builder's image, if a source consists of at most 8 packages, with only Go files and nothing to
-// embed, the package calls the compiler and the linker itself, without the go command, which halves
+// Package compile compiles programs to binaries, and also vets and tests them. In the builder's
+// image, if a source consists of at most 8 packages, with only Go files and nothing to embed,
+// package compile calls the compiler and the linker itself, without the go command, which halves
 // the time. With a go.mod, this also requires the compiled dependencies that an earlier build has
 // kept. The go command compiles all other programs, and those whose direct build fails. Both ways
 // produce the same binary, byte for byte.

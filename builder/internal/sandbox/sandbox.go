@@ -17,8 +17,9 @@
 // Every program that calls Run, including tests, must call Enter first in main.
 //
 // Landlock, seccomp and the limit of the total memory exist only on Linux, where Policy.Open
-// disables Landlock and seccomp for builds on the machines of developers. On Windows, a process has
-// no limits of its own either. Only developers use the builder on macOS and Windows.
+// disables Landlock and seccomp for builds on the machines of developers. On Windows, a process
+// cannot limit itself, so the limits of its memory and of the size of its files do not exist
+// either. Only developers use the builder on macOS and Windows.
 package sandbox
 
 import (

@@ -50,8 +50,8 @@ type Function struct {
 	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit, progressDeadlineSeconds,
 	// build.test or build.testEnv. With the strategy Shared, a change of build.timeout or
 	// build.resources triggers a rollout only if Goless or its settings have changed since the last
-	// one. The old pods serve until the new ones are ready. After a change of build.test or
-	// build.testEnv, a version that failed its tests is tested again, or rolled out without tests.
+	// one. The old pods serve until the new ones are ready. If a version failed its tests, a change
+	// of build.testEnv tests it again, and setting build.test to false rolls it out without tests.
 	// After a change of rollout.verify, a version that was rolled back is rolled out again.
 	// +required
 	Spec FunctionSpec `json:"spec"`
@@ -163,10 +163,10 @@ type FunctionSpec struct {
 	//
 	// Do not set DRAIN_TIMEOUT; use drainSeconds. DRAIN_DELAY is the time for which a terminating
 	// pod still accepts requests, by default 15 seconds (see the setting "endpointPropagation").
-	// The operator does not read the values of these two variables. For each of the two that is in
-	// env, the termination grace period of the pod allows one hour, so that the kubelet does not
-	// kill the pod too early. A pod that hangs while it terminates is therefore killed only after
-	// one or two hours.
+	// The operator does not read the values of these two variables. Instead, each of the two that
+	// is in env counts as one hour in the termination grace period of the pod, so that the kubelet
+	// does not kill the pod too early. A pod that hangs while it terminates is therefore killed
+	// only after one or two hours.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -271,8 +271,8 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Concurrency int32 `json:"concurrency,omitempty"`
 
-	// progressDeadlineSeconds is the maximum number of seconds in which no further replica becomes
-	// ready during a rollout. When it is exceeded, Ready becomes False with reason
+	// progressDeadlineSeconds is how many seconds a rollout may last without another replica
+	// becoming ready. When it is exceeded, Ready becomes False with reason
 	// ProgressDeadlineExceeded; the previous version keeps serving. The time that rollout.verify
 	// may take is added. Default: 600. Range: 1 to 86400.
 	// +optional

@@ -61,8 +61,9 @@ type Modules struct {
 	// The API server rejects the Deployments unless an administrator has added these annotations to
 	// the ValidatingAdmissionPolicyBinding goless-operator-deployments (see docs/security.md):
 	//   - fence.goless.io/netrc-secret: the name of the Secret
-	//   - fence.goless.io/netrc-env, if other fields of modules set environment variables: these,
-	//     separated by spaces, such as GOPROXY=https://modules.example.com for goProxy
+	//   - fence.goless.io/netrc-env, if other fields of modules are set: the environment variables
+	//     that they set, with their values and separated by spaces, such as
+	//     GOPROXY=https://modules.example.com for goProxy
 	//   - fence.goless.io/netrc-configmaps, if caBundle is set: its ConfigMap
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`

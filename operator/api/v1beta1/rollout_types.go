@@ -36,10 +36,11 @@ type Rollout struct {
 	// change creates a new version, or verify changes. Otherwise the rollout continues. Default: none
 	// (a new version replaces the previous one when it is ready). {} verifies with the defaults.
 	//
-	// The first version is not verified, and neither are rollouts because a FunctionClass, the
-	// cluster settings or Goless itself has changed. An upgrade of the Function with the annotation
-	// goless.io/upgrade is verified, and so is a rollout because the values of a ConfigMap or
-	// Secret have changed. docs/how-to/operate.md lists the other exceptions.
+	// The first version is not verified. A rollout is not verified either if its cause is a change
+	// of a FunctionClass, of the cluster settings (except podMetadataPrefixes) or of Goless itself.
+	// An upgrade of the Function with the annotation goless.io/upgrade is verified, and so is a
+	// rollout because the values of a ConfigMap or Secret have changed. docs/how-to/operate.md
+	// lists the other exceptions.
 	// +optional
 	Verify *Verify `json:"verify,omitempty"`
 }

@@ -240,8 +240,8 @@ type FunctionStatus struct {
 	// the Deployment does not have the latest spec, because that spec is invalid, cannot be
 	// validated, is being compiled or tested, does not compile, failed its tests or was rolled back
 	// (see rollout.verify). It is also empty for a short time after the spec of a sleeping function
-	// has changed: the function first starts a pod of the previous revision, so that this one can
-	// serve if the new one is broken.
+	// has changed: the function first starts a pod of the previous revision, so that the previous
+	// revision can serve if the new one is broken.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 

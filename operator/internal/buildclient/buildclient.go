@@ -1,7 +1,7 @@
 // Package buildclient sends orders to the build service: one for each source of a Function that
 // must be compiled, and one for its tests. An order is a request to build one source
-// ([buildapi.Order]). The package caches the results. It sends an order again until the service
-// responds, and later if the result may change or the binary may be lost.
+// ([buildapi.Order]). The package caches the results. It repeats an order until the service
+// responds. Later, it sends the order again if the result may change or the binary may be lost.
 package buildclient
 
 import (

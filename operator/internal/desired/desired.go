@@ -7,8 +7,8 @@
 // ControllerRevision, and Revision is short for source revision, the hash of the source of a
 // Function.
 //
-// The parameter of functions whose names end in Of is an object that was read from the cluster (of
-// SummaryOf, a source). The parameter of functions whose names end in In is an apply configuration.
+// Functions whose names end in Of take an object that was read from the cluster; the exception is
+// SummaryOf, which takes a source. Functions whose names end in In take an apply configuration.
 // BinaryFor is like BinaryIn, but returns nil if the binary was not compiled from the current
 // source of the given Function.
 package desired

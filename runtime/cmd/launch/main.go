@@ -1,7 +1,7 @@
-// Command launch is the entry point of the image that functions run in. It opens the ports of
-// the function and replaces itself with the program of the function. Connections that arrive
-// while the program starts wait instead of being refused. Otherwise the first readiness probe
-// would fail, and the kubelet would repeat it only a second later.
+// Command launch is the entry point of the image that functions run in. It opens the ports of the
+// function and replaces itself with the program of the function. While the program starts, new
+// connections wait instead of being refused. Otherwise the first readiness probe would fail, and
+// the kubelet would repeat it only a second later.
 //
 //	launch [program [argument...]]
 //	launch --version

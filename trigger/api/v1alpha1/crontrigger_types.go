@@ -128,8 +128,8 @@ type CronTriggerStatus struct {
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
 
 	// lastReportedTime is the scheduled time of the last call whose outcome is known. The condition
-	// Delivered reports that outcome, unless a call was missed after it, and ignores outcomes of
-	// earlier calls.
+	// Delivered reports that outcome, unless a call was missed after it. The outcome of an earlier
+	// call that ends later is not reported.
 	// +optional
 	LastReportedTime *metav1.Time `json:"lastReportedTime,omitempty"`
 }

@@ -15,8 +15,8 @@
 //	1    tests failed or exceeded their timeout
 //	126  the tests could not be run, or a signal stopped them before a test failed
 //
-// As the first process of a container it kills, after the tests of each package, all processes that
-// they left.
+// If it is the first process of a container, it kills all processes that the tests of a package
+// left, after each package.
 package main
 
 import (

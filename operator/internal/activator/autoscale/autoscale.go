@@ -6,7 +6,7 @@
 //	autoscale.go  the Scaler, which evaluates each function every 2 or 4 seconds, and less often after failures to scale
 //	load.go       polls the pods of a function for their load
 //	decide.go     decides the number of replicas, without access to the cluster
-//	history.go    the recent recommendations and changes, which bound a decision
+//	history.go    the recent recommendations and changes, which limit a decision
 //	metrics.go    metrics
 package autoscale
 

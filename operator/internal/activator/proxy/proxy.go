@@ -4,7 +4,7 @@
 //	proxy.go       the Server; holds and rejects requests
 //	listeners.go   one port for each function
 //	connection.go  memory cost of connections and requests
-//	budget.go      limits the memory and the held requests, and evicts from the client that uses the most
+//	budget.go      limits the memory and the held requests; rejects those of the namespace and client that use the most
 //	forward.go     forwards requests
 //	metrics.go     metrics
 package proxy
