@@ -96,21 +96,6 @@ func (c *Client) At(url string) *Client {
 	return &Client{MaxSilence: c.MaxSilence, url: strings.TrimSuffix(url, "/"), keys: c.keys, http: c.http}
 }
 
-// Reachable returns an error if no connection to the service is possible. A service that responds is
-// reachable, even if it is not ready.
-func (c *Client) Reachable(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/readyz", http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return err
-	}
-	_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection is reused
-	return response.Body.Close()
-}
-
 // Build sends an order and returns the event that contains the Report. notify is optional. It is
 // called for each event, including that one, but not for a Dropped event: for that, Build returns
 // ErrBusy.

@@ -61,6 +61,9 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if o.Key == "" && !s.builds.has(key) && s.forward(ctx, key, &o, answer.notify) {
+		if !answer.begun && s.ended() {
+			retryLater(w, http.StatusServiceUnavailable, errEnding.Error())
+		}
 		return
 	}
 	tests := o.Tests // from here on, o is not used, so that its source is kept only if the queue counts it

@@ -42,6 +42,9 @@ const (
 	// acceptTimeout is how long a replica may take to accept an order.
 	acceptTimeout = 3 * time.Second
 
+	// lostPause is how long no orders are forwarded to a replica that has accepted one and was lost.
+	lostPause = time.Minute
+
 	// peerPause is the delay before other replicas are asked again after none has sent a binary.
 	peerPause = time.Second
 
@@ -139,9 +142,12 @@ func weight(key, address string) string {
 //
 // The source is removed from o when a replica accepts the order, because builds may be queued there for
 // minutes, and only the queue of that replica counts their sources. If that replica is lost during the
-// build, there is no report, and the client sends its order again.
+// build, there is no report, and the client sends its order again. Another replica builds then.
 func (s *Service) forward(ctx context.Context, key string, o *buildapi.Order, notify func(buildapi.Event)) bool {
 	for _, address := range s.before(ctx, affinityKey(key, *o)) {
+		if at, ok := s.lost.Load(address); ok && time.Since(at.(time.Time)) < lostPause {
+			continue
+		}
 		accepted, err := s.orderFrom(ctx, address, key, o, notify)
 		if err == nil || ctx.Err() != nil {
 			return true
@@ -150,11 +156,24 @@ func (s *Service) forward(ctx context.Context, key string, o *buildapi.Order, no
 		if accepted {
 			if errors.Is(err, buildapi.ErrBusy) {
 				notify(buildapi.Event{Key: key, Tests: o.Tests, Dropped: true})
+			} else {
+				s.markLost(address)
 			}
 			return true
 		}
 	}
 	return false
+}
+
+// markLost records that a replica was lost, and forgets those that were lost long ago.
+func (s *Service) markLost(address string) {
+	s.lost.Range(func(other, at any) bool {
+		if time.Since(at.(time.Time)) >= lostPause {
+			s.lost.Delete(other)
+		}
+		return true
+	})
+	s.lost.Store(address, time.Now())
 }
 
 // orderFrom requests a build from another replica. It removes the source from o when the replica accepts
@@ -169,7 +188,9 @@ func (s *Service) orderFrom(ctx context.Context, address, key string, o *buildap
 	forwarded := *o
 	forwarded.Key = key
 	_, err = s.orders.At("https://"+address).Build(ctx, forwarded, func(event buildapi.Event) {
-		late.Stop()
+		if !accepted && !late.Stop() {
+			return // too late; ctx is canceled
+		}
 		accepted, o.Source = true, ""
 		notify(event)
 	})

@@ -19,6 +19,7 @@ import (
 
 	"goless.io/builder"
 	"goless.io/builder/buildapi"
+	"goless.io/builder/buildapi/buildapitest"
 )
 
 // A cluster is a group of replicas that know each other's addresses.
@@ -229,6 +230,64 @@ func TestReplicaDiesInBuild(t *testing.T) {
 	replicas[0].end()
 	clients.Wait()
 	building(t, replicas, 1)
+}
+
+// If the preferred replica accepts orders and is lost each time, another one builds when the client sends
+// its order again.
+func TestReplicaLosesOrders(t *testing.T) {
+	keys, err := buildapi.NewKeys(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		buildapitest.Tell(w, buildapi.Event{Begun: true})
+		panic(http.ErrAbortHandler) // closes the connection
+	}))
+	if other.TLS, err = keys.ServerTLS(); err != nil {
+		t.Fatal(err)
+	}
+	other.StartTLS()
+	defer other.Close()
+	r := newReplica(t, Config{Replicas: func(context.Context) (string, []string, error) {
+		return "", []string{strings.TrimPrefix(other.URL, "https://")}, nil // precedes
+	}})
+	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
+	if event, err := r.client.Build(t.Context(), o, nil); err == nil {
+		t.Errorf("Build: %s, want an error", event.Report)
+	}
+	if _, report := r.build(t, o); report.Reason != builder.Built {
+		t.Errorf("the report: %+v, want Built", report)
+	}
+}
+
+// The client of an order that was forwarded, and that the other replica drops from its queue, gets the
+// same response as from that replica.
+func TestForwardedIsDropped(t *testing.T) {
+	var c cluster
+	replicas, o := c.newReplicas(t, 2)
+	hold(t, replicas[0].queue, replicas[0].config.Parallel)
+	for _, namespace := range []string{"team-b", "team-c", "team-d"} {
+		for range maxQueue / 4 {
+			if _, err := replicas[0].queue.enter(namespace, 1, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range maxQueue/4 - 1 {
+		if _, err := replicas[0].queue.enter(o.Namespace, 1, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := replicas[1].client.Build(t.Context(), o, func(buildapi.Event) {
+		if _, err := replicas[0].queue.enter("team-z", 1, false); err != nil { // the order is the newest of the largest
+			t.Error(err)
+		}
+	})
+	busy, ok := errors.AsType[*buildapi.StatusError](err)
+	if !ok || !errors.Is(err, buildapi.ErrBusy) || busy.RetryAfter == 0 {
+		t.Errorf("Build: %v, want ErrBusy and when to retry", err)
+	}
+	building(t, replicas, -1)
 }
 
 // Neither replica keeps the sources of orders for the same build that one has forwarded to the other.
