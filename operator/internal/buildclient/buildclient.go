@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -59,10 +58,6 @@ type Orders struct {
 	uploads     chan struct{}
 	byNamespace map[string]*namespaceUploads
 
-	// unreachable is true if no connection to the service was possible for the last order that was
-	// sent with its source.
-	unreachable atomic.Bool
-
 	// ctx is canceled when the manager stops, which cancels all orders.
 	ctx context.Context
 	end context.CancelFunc
@@ -82,11 +77,24 @@ type order struct {
 	answer Answer
 	end    context.CancelFunc
 
-	// begun is when the last attempt to send the order began. Only the goroutine of the order uses it.
-	begun time.Time
+	// attempt is the last attempt to send the order. Only the goroutine of the order uses it.
+	attempt attempt
 
 	// resend receives a value when pods may be fetching a binary that was built.
 	resend chan struct{}
+}
+
+// An attempt to send an order.
+type attempt struct {
+	// since is when the service may have become unavailable, if the attempt fails.
+	since time.Time
+
+	// accepted is true if the service accepted the order and was lost much later, so that an earlier
+	// failure was another one.
+	accepted bool
+
+	// unanswered is true if the service did not respond.
+	unanswered bool
 }
 
 // Load returns the source of an order.

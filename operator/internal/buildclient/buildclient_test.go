@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/builder/buildapi"
+	"goless.io/builder/buildapi/buildapitest"
 	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/buildclient/buildtest"
 )
@@ -319,12 +320,15 @@ func TestWrongService(t *testing.T) {
 
 	b.Keep(fn, nil)
 	b.service.Close()
-	impostor := &http.Server{Addr: strings.TrimPrefix(b.service.URL, "https://"), Handler: http.NotFoundHandler()}
+	impostor := &http.Server{Addr: strings.TrimPrefix(b.service.URL, "https://"), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		buildapitest.Tell(w, buildapi.Event{Key: "1", Report: []byte(buildtest.Built)})
+	})}
 	a := b.until(t, "connection refused", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "connection refused") })
 	if strings.Contains(a.Trouble, "->") {
 		t.Errorf("Trouble is %q", a.Trouble)
 	}
-	strange, err := buildapi.NewKeys(bytes.Repeat([]byte{1}, buildapi.SeedSize))
+	seed := bytes.Repeat([]byte{1}, buildapi.SeedSize)
+	strange, err := buildapi.NewKeys(seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,6 +340,10 @@ func TestWrongService(t *testing.T) {
 	go func() { _ = impostor.ListenAndServeTLS("", "") }()
 	t.Cleanup(func() { _ = impostor.Close() })
 	b.until(t, "an impostor is known", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "the server has a different seed") })
+	b.secrets.seed.Store(&seed) // the service has this seed
+	if a := b.until(t, "it is built with the keys of the other service", isBuilt); a.Binary.PublicKey != strange.Public() {
+		t.Errorf("the public key is %s", a.Binary.PublicKey)
+	}
 }
 
 // Without access to the Secret no order is sent, and the answer contains the reason.
@@ -353,7 +361,7 @@ func TestSecretForbidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := b.until(t, "the right is missing", func(a buildclient.Answer) bool { return a.Trouble != "" })
-	if !strings.Contains(a.Trouble, `reading Secret "goless-build" of goless-system`) || !strings.Contains(a.Trouble, "forbidden") {
+	if !strings.Contains(a.Trouble, `Secret "goless-build" of goless-system could not be read since 20`) || !strings.Contains(a.Trouble, "forbidden") {
 		t.Errorf("Trouble is %q", a.Trouble)
 	}
 	b.secrets.refused.Store(false)

@@ -57,13 +57,12 @@ const toleratedErrors = time.Second
 func (o *Orders) run(ctx context.Context, fn types.NamespacedName, known *order) {
 	var kind, pauses wait.Backoff
 	var since time.Time
-	var ofSource bool // the error was one of reading the source
+	var reading string // what could not be read from the API server, if that was the error
 	for {
 		answer, err := o.send(ctx, fn, known)
-		_, unread := errors.AsType[*sourceError](err)
-		next := backoffAfter(known.Order, answer.Report, err)
-		if next != kind || unread != ofSource {
-			since, ofSource = known.begun, unread
+		next, unread := backoffAfter(known.Order, answer.Report, err), unreadObject(err)
+		if next != kind || unread != reading || known.attempt.accepted {
+			since, reading = known.attempt.since, unread
 		}
 		if next != kind {
 			kind, pauses = next, next
@@ -134,13 +133,13 @@ func (o *Orders) sendKey(ctx context.Context, known *order, wanted buildapi.Orde
 	case <-ctx.Done():
 		return nil, buildapi.Event{}, ctx.Err()
 	}
-	known.begun = time.Now()
-	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
-	defer cancel()
+	known.attempt = attempt{since: time.Now()}
 	connection, err := o.service.connect(ctx)
 	if err != nil {
 		return nil, buildapi.Event{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
+	defer cancel()
 	event, err := connection.client.Build(ctx, wanted, nil)
 	return connection, event, err
 }
@@ -156,8 +155,8 @@ const (
 )
 
 var (
-	// readTimeout is the time in which the API server must respond with the keys of the service and
-	// the source of an order. Tests change it.
+	// readTimeout is the time in which the API server must respond with the source of an order. Tests
+	// change it.
 	readTimeout = 15 * time.Second
 
 	// uploadTimeout is the time in which the service must accept an order with its source. It includes
@@ -178,8 +177,19 @@ func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known 
 	}
 	end = sync.OnceFunc(end)
 	defer end()
-	known.begun = time.Now()
-	connection, sending, err := o.prepare(ctx, known)
+	unanswered := known.attempt.unanswered
+	known.attempt = attempt{since: time.Now(), unanswered: true}
+	connection, err := o.service.connect(ctx)
+	if err != nil {
+		return answer, err
+	}
+	if unanswered {
+		if err := probe(ctx, connection, known.Namespace); err != nil {
+			return o.answer(connection, answer, buildapi.Event{}, err)
+		}
+	}
+	known.attempt.unanswered = false
+	sending, err := o.withSource(ctx, known)
 	if err != nil {
 		return answer, err
 	}
@@ -187,7 +197,9 @@ func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known 
 	defer cancel(nil)
 	late := time.AfterFunc(uploadTimeout, func() { cancel(errNotAccepted) })
 	defer late.Stop()
+	var acceptedAt time.Time
 	accepted := sync.OnceFunc(func() {
+		acceptedAt = time.Now()
 		late.Stop()
 		o.drop(known)
 		end()
@@ -207,34 +219,28 @@ func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known 
 		}
 		o.set(ctx, fn, known, answer)
 	})
-	o.unreachable.Store(isDial(err))
+	known.attempt.unanswered = err != nil && acceptedAt.IsZero() && !isStatus(err)
+	if !acceptedAt.IsZero() && time.Since(acceptedAt) > toleratedErrors {
+		known.attempt = attempt{since: time.Now(), accepted: true}
+	}
 	return o.answer(connection, answer, event, err)
 }
 
-// prepare connects to the service and returns an order with its source. If the service was
-// unreachable, prepare reads the source only when the service is reachable again.
-func (o *Orders) prepare(ctx context.Context, known *order) (*connection, buildapi.Order, error) {
-	reading, cancel := context.WithTimeoutCause(ctx, readTimeout, errNotRead)
+// probe returns an error if the service does not respond. It sends an order for a key that no binary
+// has. The connection is used again.
+func probe(ctx context.Context, connection *connection, namespace string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, keyTimeout, errNotAccepted)
 	defer cancel()
-	connection, err := o.service.connect(reading)
-	if err != nil {
-		return nil, buildapi.Order{}, err
+	_, err := connection.client.Build(ctx, buildapi.Order{Namespace: namespace, Key: "none"}, nil)
+	if buildapi.Unknown(err) {
+		return nil
 	}
-	if o.unreachable.Load() {
-		reaching, cancel := context.WithTimeoutCause(ctx, uploadTimeout, errNotAccepted)
-		defer cancel()
-		if err := connection.client.Reachable(reaching); err != nil {
-			return nil, buildapi.Order{}, err
-		}
-	}
-	sending, err := o.withSource(reading, known)
-	return connection, sending, err
+	return err
 }
 
-// isDial reports whether an error means that no connection could be opened.
-func isDial(err error) bool {
-	broken, ok := errors.AsType[*net.OpError](err)
-	return ok && broken.Op == "dial"
+func isStatus(err error) bool {
+	_, is := errors.AsType[*buildapi.StatusError](err)
+	return is
 }
 
 // beginUpload waits until an order may be sent with its source. The caller must call end when the
@@ -298,15 +304,31 @@ func (o *Orders) withSource(ctx context.Context, known *order) (buildapi.Order, 
 	if sending.Source != "" {
 		return sending, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, errNotRead)
+	defer cancel()
 	var err error
 	if sending.Source, err = known.load(ctx); err != nil {
-		return buildapi.Order{}, &sourceError{cmp.Or(context.Cause(ctx), err)}
+		return buildapi.Order{}, &readError{"the source", cmp.Or(context.Cause(ctx), err)}
 	}
 	return sending, nil
 }
 
-// sourceError means that the source of an order could not be read.
-type sourceError struct{ error }
+// readError means that an object could not be read from the API server.
+type readError struct {
+	object string
+	err    error
+}
+
+func (e *readError) Error() string { return "reading " + e.object + ": " + e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }
+
+// unreadObject returns the object of a readError, or an empty string for other errors.
+func unreadObject(err error) string {
+	if unread, ok := errors.AsType[*readError](err); ok {
+		return unread.object
+	}
+	return ""
+}
 
 // drop removes the source of an order from memory.
 func (o *Orders) drop(known *order) {
@@ -373,8 +395,8 @@ func retryAfter(err error) time.Duration {
 
 // trouble describes an error that has occurred since a time, for the status.
 func trouble(since time.Time, err error) string {
-	if unread, ok := errors.AsType[*sourceError](err); ok {
-		return fmt.Sprintf("the source could not be read since %s: %s", since.UTC().Format(time.RFC3339), constant(unread.error))
+	if unread, ok := errors.AsType[*readError](err); ok {
+		return fmt.Sprintf("%s could not be read since %s: %s", unread.object, since.UTC().Format(time.RFC3339), constant(unread.err))
 	}
 	return fmt.Sprintf("the build service has been unavailable since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
 }

@@ -84,7 +84,7 @@ func (s *Service) connect(ctx context.Context) (*connection, error) {
 		err = errNotRead
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %q of %s: %w", SecretName, s.Namespace, err)
+		return nil, &readError{fmt.Sprintf("Secret %q of %s", SecretName, s.Namespace), err}
 	}
 	keys, err := buildapi.NewKeys(seed)
 	if err != nil {

@@ -290,6 +290,9 @@ func TestUploadTimeout(t *testing.T) {
 	})
 	reported := make(chan struct{})
 	load := func(ctx context.Context) (string, error) { // for the second attempt
+		if received.Load() < maxUploadsOfNamespace {
+			return wanted.Source, nil
+		}
 		select {
 		case <-reported:
 		case <-ctx.Done():
@@ -299,7 +302,7 @@ func TestUploadTimeout(t *testing.T) {
 	for i := range maxUploadsOfNamespace {
 		orders.Add(fn, strconv.Itoa(i), wanted, "", load)
 	}
-	await(t, "the service has received them", func() bool { return received.Load() == maxUploadsOfNamespace })
+	await(t, "the service has received them", func() bool { return received.Load() >= maxUploadsOfNamespace })
 	accepted := wanted
 	accepted.Source = "package accepted\n"
 	orders.Add(fn, "accepted", accepted, "", func(context.Context) (string, error) { return accepted.Source, nil })
@@ -312,12 +315,13 @@ func TestUploadTimeout(t *testing.T) {
 	await(t, "no upload is counted", func() bool { return len(orders.uploads) == 0 })
 }
 
-// While the API server does not respond, the status says so, and the service is not blamed.
+// While the API server does not respond, the status says so, and no order is sent.
 func TestReadTimeout(t *testing.T) {
 	timeout := readTimeout
 	readTimeout = 50 * time.Millisecond
 	t.Cleanup(func() { readTimeout = timeout })
-	orders, service := start(t, nil)
+	var received atomic.Int32
+	orders := serve(t, func(http.ResponseWriter, *http.Request) { received.Add(1) })
 	bare := wanted
 	bare.Source = ""
 	orders.Add(fn, "1", bare, "", func(ctx context.Context) (string, error) {
@@ -328,49 +332,92 @@ func TestReadTimeout(t *testing.T) {
 		return strings.HasPrefix(orders.Answers(fn)["1"].Trouble, "the source could not be read since ") &&
 			strings.HasSuffix(orders.Answers(fn)["1"].Trouble, ": "+errNotRead.Error())
 	})
-	if n := service.Asked(); n != 0 {
+	if n := received.Load(); n != 0 {
 		t.Errorf("%d orders were sent", n)
 	}
 }
 
-// While no connection to the service is possible, sources are not read for it.
-func TestUnreachable(t *testing.T) {
-	orders, service := start(t, map[string]string{wanted.Source: buildtest.Built})
-	address := strings.TrimPrefix(service.URL, "https://")
-	service.Close()
-	var loads atomic.Int32
+// While the service does not respond, sources are not read for it. An order without a source shows
+// that it responds again.
+func TestUnanswered(t *testing.T) {
+	var responds atomic.Bool
+	var probes, loads atomic.Int32
+	orders := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case !responds.Load():
+			panic(http.ErrAbortHandler) // closes the connection
+		case !strings.Contains(string(body), `"source"`):
+			probes.Add(1)
+			http.NotFound(w, r)
+		default:
+			buildapitest.Tell(w, buildapi.Event{Report: []byte(buildtest.Built)})
+		}
+	})
 	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) {
 		loads.Add(1)
 		return wanted.Source, nil
 	})
 	await(t, "the status says so", func() bool {
-		return strings.HasSuffix(orders.Answers(fn)["1"].Trouble, "dial: connect: connection refused")
+		return strings.HasPrefix(orders.Answers(fn)["1"].Trouble, "the build service has been unavailable since ")
 	})
 	if n := loads.Load(); n != 0 {
 		t.Errorf("the source was read %d times", n)
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
+	responds.Store(true)
+	await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
+	if loads.Load() != 1 || probes.Load() != 1 {
+		t.Errorf("the source was read %d times after %d orders without it, want one each", loads.Load(), probes.Load())
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != buildapi.BuildsPath {
-			http.NotFound(w, r)
+}
+
+// An order that the service rejects is sent again with its source at once.
+func TestRejectedIsNotProbed(t *testing.T) {
+	var rejected, probes atomic.Int32
+	orders := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case !strings.Contains(string(body), `"source"`):
+			probes.Add(1)
+		case rejected.Add(1) == 1:
+			w.WriteHeader(http.StatusTooManyRequests)
 			return
 		}
 		buildapitest.Tell(w, buildapi.Event{Report: []byte(buildtest.Built)})
-	}))
-	server.Listener.Close() //nolint:errcheck // nothing has connected to it
-	server.Listener = listener
-	if server.TLS, err = orders.service.last.keys.ServerTLS(); err != nil {
-		t.Fatal(err)
-	}
-	server.StartTLS()
-	t.Cleanup(server.Close)
+	})
+	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return wanted.Source, nil })
 	await(t, "the binary is known", func() bool { return orders.Answers(fn)["1"].Binary != nil })
-	if n := loads.Load(); n != 1 {
-		t.Errorf("the source was read %d times, want 1", n)
+	if n := probes.Load(); n != 0 {
+		t.Errorf("%d orders were sent without a source", n)
 	}
+}
+
+// The time in the status is not that of an order which the service accepted and lost later.
+func TestAcceptedAndLost(t *testing.T) {
+	var lost atomic.Int64 // when the service was lost
+	orders := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if lost.Load() > 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		buildapitest.Tell(w, buildapi.Event{Begun: true})
+		time.Sleep(3 * time.Second) // more than the seconds by which the check below is inaccurate
+		lost.Store(time.Now().UnixNano())
+	})
+	orders.Add(fn, "1", wanted, "", func(context.Context) (string, error) { return wanted.Source, nil })
+	await(t, "the status says since when", func() bool {
+		since, found := strings.CutPrefix(orders.Answers(fn)["1"].Trouble, "the build service has been unavailable since ")
+		since, _, _ = strings.Cut(since, ": ")
+		if !found {
+			return false
+		}
+		at, err := time.Parse(time.RFC3339, since)
+		if err != nil || at.Add(2*time.Second).Before(time.Unix(0, lost.Load())) {
+			t.Errorf("the service is said to be unavailable since %s, and was lost at %s", since, time.Unix(0, lost.Load()))
+		}
+		return true
+	})
 }
 
 // An order that is queued in the service, or that the service rejects, needs little memory in the
