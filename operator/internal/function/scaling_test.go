@@ -164,18 +164,25 @@ func TestAutoscalerIsRepaired(t *testing.T) {
 	}
 }
 
+// scaleByOthers creates a HorizontalPodAutoscaler of another owner for a Deployment.
+func scaleByOthers(t *testing.T, namespace, deployment string, maximum int32) *autoscalingv2.HorizontalPodAutoscaler {
+	t.Helper()
+	theirs := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}}
+	theirs.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment}
+	theirs.Spec.MaxReplicas = maximum
+	if err := cluster.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	return theirs
+}
+
 // A HorizontalPodAutoscaler of another owner that scales the Deployment owns the number of replicas
 // and is reported. When it is deleted, the operator creates its own again.
 func TestAutoscalerOfTheDeployment(t *testing.T) {
 	fn := create(t, "rivalled", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
 	serve(t, fn)
-	theirs := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: "theirs"}}
-	theirs.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: fn.Name}
-	theirs.Spec.MaxReplicas = 60 // more than the maximum of the settings
 	stop := sizes(t, fn)
-	if err := cluster.Create(t.Context(), theirs); err != nil {
-		t.Fatal(err)
-	}
+	theirs := scaleByOthers(t, fn.Namespace, fn.Name, 60) // more than the maximum of the settings
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return !ownsReplicas(t, d) })
 	reported := func() bool {
 		c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionDegraded)

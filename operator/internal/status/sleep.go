@@ -101,16 +101,16 @@ func (v *view) wakeFailed() string {
 // ability to sleep or to scale.
 func (v *view) lacks() []validation.Problem {
 	all := v.seen.Outcome.Degraded
+	if why := v.cannotScale(); why != "" { // before CannotSleep: the first reason is that of the condition, and alerts depend on it
+		all = append(slices.Clone(all), validation.Problem{
+			Reason:  v1beta1.ReasonCannotScale,
+			Message: workload.OneLine("the number of replicas does not change: " + why),
+		})
+	}
 	if why := v.seen.Snapshot.Activator.StaysAwake; why != "" && v.fn.MaySleep() {
 		all = append(slices.Clone(all), validation.Problem{
 			Reason:  v1beta1.ReasonCannotSleep,
 			Message: workload.OneLine("cannot scale the function to zero, because the activator cannot read how long it has been idle: " + why),
-		})
-	}
-	if why := v.cannotScale(); why != "" {
-		all = append(slices.Clone(all), validation.Problem{
-			Reason:  v1beta1.ReasonCannotScale,
-			Message: workload.OneLine("the number of replicas does not change: " + why),
 		})
 	}
 	return all

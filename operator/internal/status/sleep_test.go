@@ -216,6 +216,8 @@ func TestCannotScale(t *testing.T) {
 		fn.Spec.Scaling.Requests = new(int32(10))
 		return fn
 	}
+	maySleep := onRequests(served(t))
+	maySleep.Spec.Scaling.Min = new(int32(0))
 	awake := seen(rolledOut(deployment(1, 1, latest)), sets(latest))
 	const reason = "no response in time"
 	left := activator(awake, observe.Activator{Ready: true, CannotScale: reason})
@@ -230,6 +232,7 @@ func TestCannotScale(t *testing.T) {
 		"NoActivator": {onRequests(served(t)), activator(awake, observe.Activator{}), "no replica of the activator is ready"},
 		"OnCPU":       {scaled(served(t), 1, 3), activator(awake, observe.Activator{CannotScale: reason}), ""},
 		"ByOthers":    {onRequests(served(t)), left, ""},
+		"NorSleep":    {maySleep, activator(awake, observe.Activator{Ready: true, StaysAwake: reason, CannotScale: reason}), reason},
 	} {
 		got := status.Of(test.fn, test.seen)
 		c := meta.FindStatusCondition(got.Conditions, "Degraded")
