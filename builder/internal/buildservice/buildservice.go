@@ -117,7 +117,7 @@ type Service struct {
 
 	orders    *buildapi.Client   // forwards orders to other replicas
 	accept    time.Duration      // acceptTimeout; tests change it
-	lost      sync.Map           // when replicas, by address, were lost after they had accepted an order
+	lost      sync.Map           // when replicas were lost after they had accepted an order, by lostOrder
 	peers     *http.Client       // fetches binaries from other replicas
 	fetching  singleflight.Group // deduplicates fetches from other replicas, by key
 	copying   sync.WaitGroup     // goroutines that copy binaries from other replicas

@@ -30,7 +30,8 @@ import (
 // and the replica with the highest hash builds the key. Another replica forwards orders for the key
 // to the replicas with higher hashes, the highest first, until one accepts it. If none does, it
 // builds the key itself. As all replicas know the same addresses, a key is built once. While they
-// know different addresses, a key may be built twice, with the same bytes.
+// know different addresses, and for a minute after a replica was lost while it built the key, a key may
+// be built twice, with the same bytes.
 //
 // Pods ask any replica, which asks all others for what it does not have. Binaries that are lost
 // with a replica are built again.
@@ -42,7 +43,8 @@ const (
 	// acceptTimeout is how long a replica may take to accept an order.
 	acceptTimeout = 3 * time.Second
 
-	// lostPause is how long no orders are forwarded to a replica that has accepted one and was lost.
+	// lostPause is how long orders for a key are not forwarded to a replica that accepted one and was
+	// lost.
 	lostPause = time.Minute
 
 	// peerPause is the delay before other replicas are asked again after none has sent a binary.
@@ -142,10 +144,11 @@ func weight(key, address string) string {
 //
 // The source is removed from o when a replica accepts the order, because builds may be queued there for
 // minutes, and only the queue of that replica counts their sources. If that replica is lost during the
-// build, there is no report, and the client sends its order again. Another replica builds then.
+// build, there is no report, and the client sends its order again. This replica then does not forward it
+// to the lost one.
 func (s *Service) forward(ctx context.Context, key string, o *buildapi.Order, notify func(buildapi.Event)) bool {
 	for _, address := range s.before(ctx, affinityKey(key, *o)) {
-		if at, ok := s.lost.Load(address); ok && time.Since(at.(time.Time)) < lostPause {
+		if at, ok := s.lost.Load(lostOrder{address, key}); ok && time.Since(at.(time.Time)) < lostPause {
 			continue
 		}
 		accepted, err := s.orderFrom(ctx, address, key, o, notify)
@@ -157,7 +160,7 @@ func (s *Service) forward(ctx context.Context, key string, o *buildapi.Order, no
 			if errors.Is(err, buildapi.ErrBusy) {
 				notify(buildapi.Event{Key: key, Tests: o.Tests, Dropped: true})
 			} else {
-				s.markLost(address)
+				s.markLost(lostOrder{address, key})
 			}
 			return true
 		}
@@ -165,15 +168,18 @@ func (s *Service) forward(ctx context.Context, key string, o *buildapi.Order, no
 	return false
 }
 
-// markLost records that a replica was lost, and forgets those that were lost long ago.
-func (s *Service) markLost(address string) {
+// A lostOrder is an order for a key that a replica accepted, before it was lost.
+type lostOrder struct{ address, key string }
+
+// markLost records a lost order, and forgets those that were lost long ago.
+func (s *Service) markLost(order lostOrder) {
 	s.lost.Range(func(other, at any) bool {
 		if time.Since(at.(time.Time)) >= lostPause {
 			s.lost.Delete(other)
 		}
 		return true
 	})
-	s.lost.Store(address, time.Now())
+	s.lost.Store(order, time.Now())
 }
 
 // orderFrom requests a build from another replica. It removes the source from o when the replica accepts
@@ -194,6 +200,9 @@ func (s *Service) orderFrom(ctx context.Context, address, key string, o *buildap
 		accepted, o.Source = true, ""
 		notify(event)
 	})
+	if err == nil && !accepted {
+		err = context.Cause(ctx) // too late
+	}
 	return accepted, err
 }
 

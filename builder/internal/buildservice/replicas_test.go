@@ -251,6 +251,7 @@ func TestReplicaLosesOrders(t *testing.T) {
 	r := newReplica(t, Config{Replicas: func(context.Context) (string, []string, error) {
 		return "", []string{strings.TrimPrefix(other.URL, "https://")}, nil // precedes
 	}})
+	r.accept = 2 * time.Minute
 	o := buildapi.Order{Namespace: "team-a", Source: source(t, "")}
 	if event, err := r.client.Build(t.Context(), o, nil); err == nil {
 		t.Errorf("Build: %s, want an error", event.Report)

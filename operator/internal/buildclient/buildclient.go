@@ -89,9 +89,9 @@ type attempt struct {
 	// since is when the service may have become unavailable, if the attempt fails.
 	since time.Time
 
-	// accepted is true if the service accepted the order and was lost much later, so that an earlier
-	// failure was another one.
-	accepted bool
+	// lost is true if the service accepted the order and was lost later than errors are tolerated, so
+	// that an earlier failure was another one.
+	lost bool
 
 	// unanswered is true if the service did not respond.
 	unanswered bool

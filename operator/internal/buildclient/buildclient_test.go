@@ -244,7 +244,7 @@ func TestTrouble(t *testing.T) {
 		reply buildtest.Reply
 		want  string
 	}{
-		"Busy":    {buildtest.Reply{Status: http.StatusServiceUnavailable}, "too many requests"},
+		"Busy":    {buildtest.Reply{Status: http.StatusServiceUnavailable}, "status 503 Service Unavailable: not now"},
 		"Full":    {buildtest.Reply{Status: http.StatusTooManyRequests}, "too many requests"},
 		"Refused": {buildtest.Reply{Status: http.StatusBadRequest}, "status 400 Bad Request: not now"},
 		"Broken":  {buildtest.Reply{}, "the response ended before the build finished"},

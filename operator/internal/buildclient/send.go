@@ -61,16 +61,17 @@ func (o *Orders) run(ctx context.Context, fn types.NamespacedName, known *order)
 	for {
 		answer, err := o.send(ctx, fn, known)
 		next, unread := backoffAfter(known.Order, answer.Report, err), unreadObject(err)
-		if next != kind || unread != reading || known.attempt.accepted {
+		if next != kind || unread != reading || known.attempt.lost {
 			since, reading = known.attempt.since, unread
 		}
-		if next != kind {
+		if next != kind || known.attempt.lost {
 			kind, pauses = next, next
 		}
-		pause := max(pauses.Step(), retryAfter(err))
+		pause := pauses.Step()
 		if err != nil && time.Since(since)+pause > toleratedErrors {
 			answer.Trouble = trouble(since, err)
 		}
+		pause = max(pause, retryAfter(err))
 		o.drop(known)
 		o.set(ctx, fn, known, answer)
 		if kind == noRetry || !known.wait(ctx, kind, pause) {
@@ -177,21 +178,9 @@ func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known 
 	}
 	end = sync.OnceFunc(end)
 	defer end()
-	unanswered := known.attempt.unanswered
-	known.attempt = attempt{since: time.Now(), unanswered: true}
-	connection, err := o.service.connect(ctx)
+	connection, sending, err := o.prepare(ctx, known)
 	if err != nil {
-		return answer, err
-	}
-	if unanswered {
-		if err := probe(ctx, connection, known.Namespace); err != nil {
-			return o.answer(connection, answer, buildapi.Event{}, err)
-		}
-	}
-	known.attempt.unanswered = false
-	sending, err := o.withSource(ctx, known)
-	if err != nil {
-		return answer, err
+		return o.answer(connection, answer, buildapi.Event{}, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -205,6 +194,7 @@ func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known 
 		end()
 	})
 	sent := time.Now()
+	known.attempt.since = sent
 	event, err := connection.client.Build(ctx, sending, func(event buildapi.Event) {
 		accepted()
 		if len(event.Report) > 0 {
@@ -219,11 +209,31 @@ func (o *Orders) sendSource(ctx context.Context, fn types.NamespacedName, known 
 		}
 		o.set(ctx, fn, known, answer)
 	})
-	known.attempt.unanswered = err != nil && acceptedAt.IsZero() && !isStatus(err)
-	if !acceptedAt.IsZero() && time.Since(acceptedAt) > toleratedErrors {
-		known.attempt = attempt{since: time.Now(), accepted: true}
+	failed := err != nil && !isStatus(err) && !errors.Is(err, buildapi.ErrNoTests)
+	known.attempt.unanswered = failed && acceptedAt.IsZero()
+	if failed && !acceptedAt.IsZero() && time.Since(acceptedAt) > toleratedErrors {
+		known.attempt = attempt{since: time.Now(), lost: true}
 	}
 	return o.answer(connection, answer, event, err)
+}
+
+// prepare connects to the service and returns the order with its source. If the service did not respond
+// to the previous attempt, prepare reads the source only if the service responds again.
+func (o *Orders) prepare(ctx context.Context, known *order) (*connection, buildapi.Order, error) {
+	unanswered := known.attempt.unanswered
+	known.attempt = attempt{since: time.Now(), unanswered: unanswered}
+	connection, err := o.service.connect(ctx)
+	if err != nil {
+		return nil, buildapi.Order{}, err
+	}
+	if unanswered {
+		if err := probe(ctx, connection, known.Namespace); err != nil {
+			return connection, buildapi.Order{}, err
+		}
+	}
+	known.attempt = attempt{since: time.Now()}
+	sending, err := o.withSource(ctx, known)
+	return connection, sending, err
 }
 
 // probe returns an error if the service does not respond. It sends an order for a key that no binary
@@ -405,7 +415,7 @@ func trouble(since time.Time, err error) string {
 // length of a queue.
 func cause(err error) string {
 	if refused, ok := errors.AsType[*buildapi.StatusError](err); ok {
-		if errors.Is(err, buildapi.ErrBusy) {
+		if refused.Code == http.StatusTooManyRequests {
 			return "too many requests"
 		}
 		return fmt.Sprintf("status %d %s: %s", refused.Code, http.StatusText(refused.Code), refused.Message)

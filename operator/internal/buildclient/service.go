@@ -1,6 +1,7 @@
 package buildclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -28,7 +30,7 @@ const (
 // URL returns the URL of the build service in a namespace, for the operator and for pods.
 func URL(namespace string) string { return "https://goless-build." + namespace + ".svc:8443" }
 
-// connectTimeout is the timeout for reading the Secret. All orders wait for that.
+// connectTimeout is the timeout for reading the Secret.
 const connectTimeout = 10 * time.Second
 
 // seedRetryInterval is the delay between two attempts to create the Secret.
@@ -47,6 +49,8 @@ type Service struct {
 	// Live reads from the API server, and Client writes to it.
 	Live   client.Reader
 	Client client.Client
+
+	reading singleflight.Group
 
 	mu   sync.Mutex
 	last *connection
@@ -71,25 +75,39 @@ func (s *Service) ensureSeed(ctx context.Context) error {
 	})
 }
 
+// connect returns the connection with the current keys. All callers wait for the same read of the Secret.
 func (s *Service) connect(ctx context.Context) (*connection, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last != nil {
-		return s.last, nil
+	last := s.last
+	s.mu.Unlock()
+	if last != nil {
+		return last, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, errNotRead)
+	select {
+	case read := <-s.reading.DoChan("", func() (any, error) { return s.read() }):
+		if read.Err != nil {
+			return nil, &readError{fmt.Sprintf("Secret %q of %s", SecretName, s.Namespace), read.Err}
+		}
+		return read.Val.(*connection), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// read reads the seed, and returns a connection with the keys that are derived from it.
+func (s *Service) read() (*connection, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), connectTimeout, errNotRead)
 	defer cancel()
 	seed, err := s.seed(ctx)
-	if errors.Is(context.Cause(ctx), errNotRead) {
-		err = errNotRead
-	}
 	if err != nil {
-		return nil, &readError{fmt.Sprintf("Secret %q of %s", SecretName, s.Namespace), err}
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	keys, err := buildapi.NewKeys(seed)
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %q of %s: %w; delete it, and the operator creates another one", SecretName, s.Namespace, err)
+		return nil, fmt.Errorf("%w; delete the Secret, and the operator creates another one", err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.last = &connection{url: s.URL, keys: keys, client: buildapi.NewClient(s.URL, keys)}
 	return s.last, nil
 }

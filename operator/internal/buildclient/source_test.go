@@ -281,7 +281,11 @@ func TestUploadTimeout(t *testing.T) {
 	var received atomic.Int32
 	orders := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // otherwise the server does not notice that the client is gone
-		if strings.Contains(string(body), "accepted") {
+		switch {
+		case !strings.Contains(string(body), `"source"`):
+			http.NotFound(w, r)
+			return
+		case strings.Contains(string(body), "accepted"):
 			buildapitest.Tell(w, buildapi.Event{Report: []byte(buildtest.Built)})
 			return
 		}
@@ -337,7 +341,7 @@ func TestReadTimeout(t *testing.T) {
 	}
 }
 
-// While the service does not respond, sources are not read for it. An order without a source shows
+// While the service does not respond, sources are not read again for it. An order without a source shows
 // that it responds again.
 func TestUnanswered(t *testing.T) {
 	var responds atomic.Bool
@@ -394,10 +398,11 @@ func TestRejectedIsNotProbed(t *testing.T) {
 
 // The time in the status is not that of an order which the service accepted and lost later.
 func TestAcceptedAndLost(t *testing.T) {
+	var received atomic.Int32
 	var lost atomic.Int64 // when the service was lost
 	orders := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		if lost.Load() > 0 {
+		if received.Add(1) != 2 { // before and after the one that is accepted
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -409,7 +414,7 @@ func TestAcceptedAndLost(t *testing.T) {
 	await(t, "the status says since when", func() bool {
 		since, found := strings.CutPrefix(orders.Answers(fn)["1"].Trouble, "the build service has been unavailable since ")
 		since, _, _ = strings.Cut(since, ": ")
-		if !found {
+		if !found || lost.Load() == 0 {
 			return false
 		}
 		at, err := time.Parse(time.RFC3339, since)
