@@ -40,6 +40,7 @@ var groups = []group{
 	{"runtime", []string{"runtime"}, measureRuntime},
 	{"operator", []string{"operator"}, measureOperator},
 	{"zero", []string{"zero"}, measureZero},
+	{"scale", []string{"scale"}, measureScale},
 	{"wake", []string{"wake"}, measureWake},
 	{"requests", []string{"requests"}, measureRequests},
 	{"cluster", []string{"deploy", "answer", "update", "scale10", "crowd25", "compile", "compiles", "phase", "image"}, measureCluster},
@@ -47,7 +48,7 @@ var groups = []group{
 
 func main() {
 	n := flag.Int("n", 8, "how many samples of each kind to take")
-	full := flag.Bool("full", false, "measure 5000 Functions, many objects of others, 1000 Functions that sleep, 100 that wake at once, 20,000 requests while functions fall asleep, and the day of a web shop: that takes more than an hour more")
+	full := flag.Bool("full", false, "measure 5000 and 10,000 Functions, many objects of others, 1000 Functions that sleep, 100 that wake at once, 20,000 requests while functions fall asleep, and the day of a web shop: that takes about two hours more")
 	output := flag.String("o", "bench.json", "write the figures to this `file` as JSON, beside those of other groups that it has")
 	only := flag.String("only", "", "measure only these comma-separated `groups`: "+strings.Join(names(groups), ", "))
 	plot := flag.String("plot", "", "write a plot of the group requests to this SVG `file`")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -40,7 +41,7 @@ const (
 //
 // All other measurements require the Functions of the step create.
 func measureOperator(ctx context.Context, s *session) error {
-	f, err := newFleet(ctx, s)
+	f, err := newFleet(ctx, s, "operator")
 	if err != nil {
 		return err
 	}
@@ -93,6 +94,16 @@ func (f *fleet) prepare(step string) error {
 type fleet struct {
 	*session
 	*crowd
+
+	// group is the first part of the names of its rows.
+	group string
+
+	// size is the number of Functions that exist when the operator is restarted.
+	size int
+
+	// namespaces is the number of namespaces of the Functions.
+	namespaces int
+
 	plane    *plane.Plane
 	binary   string
 	operator *plane.Process
@@ -101,7 +112,7 @@ type fleet struct {
 	cancel   context.CancelFunc
 }
 
-func newFleet(ctx context.Context, s *session) (*fleet, error) {
+func newFleet(ctx context.Context, s *session, group string) (*fleet, error) {
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join(s.root, ".cache", "assets")
@@ -110,7 +121,7 @@ func newFleet(ctx context.Context, s *session) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{session: s, plane: p}
+	f := &fleet{session: s, plane: p, group: group, size: someFunctions, namespaces: 1}
 	f.crowd, err = newCrowd(p, s)
 	if err == nil {
 		f.binary = filepath.Join(s.scratch, "goless-operator")
@@ -164,6 +175,20 @@ func (f *fleet) limits(file string) (env []string, err error) {
 		}
 	}
 	return env, nil
+}
+
+// key returns the namespace and the name of the Function with a number.
+func (f *fleet) key(n int) types.NamespacedName {
+	namespace := "fleet"
+	if f.namespaces > 1 {
+		namespace = fmt.Sprintf("fleet-%d", n%f.namespaces)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("function-%d", n)}
+}
+
+// add adds a row of the group.
+func (f *fleet) add(name string, value float64, unit string, n int) {
+	f.results.add(f.group+"."+name, value, unit, n)
 }
 
 func (f *fleet) close() {
@@ -227,7 +252,7 @@ func (f *fleet) createByOperator(ctx context.Context, from int, sum *cost) error
 	if _, err := f.model(ctx); err != nil { // so that its caches are full
 		return err
 	}
-	if err := f.settled(ctx); err != nil {
+	if _, err := f.settled(ctx); err != nil {
 		return err
 	}
 	return f.measure(sum, func() error {

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -34,8 +33,8 @@ func (f *fleet) failover(ctx context.Context) error {
 		name string
 		do   func(*plane.Process)
 	}{
-		{"operator.failover_term_s", func(p *plane.Process) { p.Signal(syscall.SIGTERM) }}, //nolint:errcheck // that it does not end shows
-		{"operator.failover_kill_s", (*plane.Process).Kill},
+		{"failover_term_s", func(p *plane.Process) { p.Signal(syscall.SIGTERM) }}, //nolint:errcheck // that it does not end shows
+		{"failover_kill_s", (*plane.Process).Kill},
 	} {
 		var samples []float64
 		for n := range failovers {
@@ -45,7 +44,7 @@ func (f *fleet) failover(ctx context.Context) error {
 			}
 			samples = append(samples, took.Seconds())
 		}
-		f.results.add(end.name, median(samples), "s", failovers)
+		f.add(end.name, median(samples), "s", failovers)
 	}
 	return nil
 }
@@ -81,19 +80,19 @@ func (f *fleet) failoverOnce(ctx context.Context, pair [2]*plane.Process, end fu
 // firstWrite changes a Function, and returns the time of the first write of an operator for
 // that.
 func (f *fleet) firstWrite(ctx context.Context, n int) (first time.Time, err error) {
-	fn := &v1beta1.Function{}
-	if err := f.client.Get(ctx, types.NamespacedName{Namespace: "fleet", Name: "function-0"}, fn); err != nil {
+	fn, key := &v1beta1.Function{}, f.key(0)
+	if err := f.client.Get(ctx, key, fn); err != nil {
 		return first, err
 	}
 	before := fn.DeepCopy()
-	fn.Spec.Function = aSource(manyFunctions + int(time.Now().Unix()) + n)
+	fn.Spec.Function = aSource(int(time.Now().Unix()) + n)
 	changed := time.Now()
 	if err := f.client.Patch(ctx, fn, client.MergeFrom(before)); err != nil {
 		return first, err
 	}
 	err = f.await(ctx, func() (bool, error) {
 		f.audited, err = f.plane.Audit(f.audited, func(event *plane.Event) {
-			ours := event.User.Username == plane.Operator && event.IsWrite() && event.ObjectRef.Namespace == "fleet"
+			ours := event.User.Username == plane.Operator && event.IsWrite() && event.ObjectRef.Namespace == key.Namespace
 			if ours && first.IsZero() && event.RequestReceivedTimestamp.After(changed) {
 				first = event.RequestReceivedTimestamp
 			}

@@ -22,7 +22,7 @@ const (
 	// calm is the time without requests after which the operator counts as at rest.
 	calm = 5 * time.Second
 
-	// restart is how long an operator may take to become ready again.
+	// restart is how long an operator may take until it sends its first requests.
 	restart = 20 * time.Second
 
 	// removal is how long the garbage collector may take for 1000 Functions.
@@ -38,7 +38,7 @@ func (f *fleet) rest(ctx context.Context) error {
 			return fmt.Errorf("GOLESS_IDLE: %w", err)
 		}
 	}
-	if err := f.settled(ctx); err != nil {
+	if _, err := f.settled(ctx); err != nil {
 		return err
 	}
 	time.Sleep(window) // the period that is measured
@@ -46,8 +46,8 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.results.add("operator.idle_writes", float64(writes), "writes in "+window.String(), 1)
-	f.results.add("operator.idle_reads", float64(reads), "reads in "+window.String(), 1)
+	f.add("idle_writes", float64(writes), "writes in "+window.String(), 1)
+	f.add("idle_reads", float64(reads), "reads in "+window.String(), 1)
 	return nil
 }
 
@@ -61,21 +61,21 @@ func (f *fleet) restarted(ctx context.Context) error {
 	if err := f.operator.Start(); err != nil {
 		return err
 	}
-	time.Sleep(restart) // the period that is measured
-	_, writes, err := f.requests()
+	time.Sleep(restart) // so that it has sent its first requests
+	writes, err := f.settled(ctx)
 	if err != nil {
 		return err
 	}
-	f.results.add("operator.restart_writes", float64(writes), "writes", 1)
+	f.add("restart_writes", float64(writes), "writes", 1)
 
 	f.operator.Kill()
-	touched := []string{}
-	for n := 0; n < someFunctions; n += someFunctions / 20 {
-		touched = append(touched, fmt.Sprintf("function-%d", n))
+	var touched []types.NamespacedName
+	for n := 0; n < f.size; n += f.size / 20 {
+		touched = append(touched, f.key(n))
 	}
 	port := []byte(fmt.Sprintf(`{"spec":{"serverPort":%d}}`, 8000+time.Now().Unix()%1000))
-	for _, name := range touched {
-		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name}}
+	for _, key := range touched {
+		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 		if err := f.client.Patch(ctx, fn, client.RawPatch(types.MergePatchType, port)); err != nil {
 			return err
 		}
@@ -85,15 +85,15 @@ func (f *fleet) restarted(ctx context.Context) error {
 		return err
 	}
 	err = f.await(ctx, func() (bool, error) { return f.observed(ctx, touched) })
-	f.results.add("operator.restart_s", time.Since(began).Seconds(), "s", 1)
+	f.add("restart_s", time.Since(began).Seconds(), "s", 1)
 	return err
 }
 
 // observed reports whether the operator has seen the latest spec of all Functions.
-func (f *fleet) observed(ctx context.Context, names []string) (bool, error) {
-	for _, name := range names {
+func (f *fleet) observed(ctx context.Context, keys []types.NamespacedName) (bool, error) {
+	for _, key := range keys {
 		var fn v1beta1.Function
-		if err := f.client.Get(ctx, types.NamespacedName{Namespace: "fleet", Name: name}, &fn); err != nil {
+		if err := f.client.Get(ctx, key, &fn); err != nil {
 			return false, err
 		}
 		if fn.Status.ObservedGeneration != fn.Generation {
@@ -184,15 +184,15 @@ func (f *fleet) memory(ctx context.Context, functions int) error {
 	if err != nil {
 		return err
 	}
-	f.results.add(fmt.Sprintf("operator.rss_%d_mib", functions), mib, "MiB", 1)
+	f.add(fmt.Sprintf("rss_%d_mib", functions), mib, "MiB", 1)
 	peak, err := kernelSays(f.operator, "VmHWM:")
-	f.results.add(fmt.Sprintf("operator.peak_%d_mib", functions), peak, "MiB", 1)
+	f.add(fmt.Sprintf("peak_%d_mib", functions), peak, "MiB", 1)
 	return err
 }
 
 // resident returns the resident memory of the operator at rest, in MiB.
 func (f *fleet) resident(ctx context.Context) (float64, error) {
-	if err := f.settled(ctx); err != nil {
+	if _, err := f.settled(ctx); err != nil {
 		return 0, err
 	}
 	return kernelSays(f.operator, "VmRSS:")
@@ -214,16 +214,19 @@ func kernelSays(process *plane.Process, what string) (float64, error) {
 	return 0, fmt.Errorf("the kernel does not say how much memory %s has", process.Name)
 }
 
-// settled waits until the operator has sent no request for a while.
-func (f *fleet) settled(ctx context.Context) error {
+// settled waits until the operator has sent no request for a while. It returns the number of writes
+// since the previous count.
+func (f *fleet) settled(ctx context.Context) (writes int, err error) {
 	since := time.Now()
-	return f.await(ctx, func() (bool, error) {
-		reads, writes, err := f.requests()
-		if reads+writes > 0 {
+	err = f.await(ctx, func() (bool, error) {
+		r, w, err := f.requests()
+		writes += w
+		if r+w > 0 {
 			since = time.Now()
 		}
 		return time.Since(since) > calm, err
 	})
+	return writes, err
 }
 
 // requests counts the requests of operators since the previous call, and the writes of

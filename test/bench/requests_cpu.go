@@ -35,7 +35,7 @@ const (
 // with a real API server. There are no nodes: this process responds on the admin ports of the pods,
 // which are addresses of the loopback interface, in place of the runtime.
 func (s *session) scalingCPU(ctx context.Context) error {
-	f, err := newFleet(ctx, s)
+	f, err := newFleet(ctx, s, "requests")
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,34 +26,29 @@ func measureZero(ctx context.Context, s *session) error {
 	if s.full {
 		n = someFunctions
 	}
-	f, err := newFleet(ctx, s)
+	f, err := newFleet(ctx, s, "zero")
 	if err != nil {
 		return err
 	}
 	defer f.close()
-	ctx, f.cancel = context.WithCancel(ctx)
-	limits, err := f.limits("55-activator.yaml")
-	if err != nil {
-		return err
-	}
-	activator, _, err := f.plane.StartActivator(ctx, limits...)
+	activator, err := f.startAll(ctx)
 	if err != nil {
 		return err
 	}
 	defer activator.Kill()
-	for _, process := range []*plane.Process{f.operator, f.plane.Manager} {
-		if err := process.Start(); err != nil {
-			return err
-		}
-	}
-	if err := kubelet.Start(ctx, f.plane.Config); err != nil {
-		return err
-	}
 	none, err := f.both(ctx, activator)
 	if err != nil {
 		return err
 	}
-	if err := f.fallAsleep(ctx, n); err != nil {
+	const ns = "asleep"
+	err = f.functions(ctx, ns, 0, n, func(fn *v1beta1.Function) error { return f.client.Patch(ctx, fn, maySleep) })
+	if err != nil {
+		return err
+	}
+	if err := f.await(ctx, func() (bool, error) { return f.serving(ctx, ns, n) }); err != nil {
+		return err
+	}
+	if err := f.fallAsleep(ctx, client.InNamespace(ns), n); err != nil {
 		return err
 	}
 	all, err := f.both(ctx, activator)
@@ -71,6 +67,24 @@ func measureZero(ctx context.Context, s *session) error {
 	return nil
 }
 
+// startAll starts an activator, the operator, the controllers that create pods, and the nodes, which
+// are simulated.
+func (f *fleet) startAll(ctx context.Context) (activator *plane.Process, err error) {
+	ctx, f.cancel = context.WithCancel(ctx)
+	limits, err := f.limits("55-activator.yaml")
+	if err != nil {
+		return nil, err
+	}
+	if activator, _, err = f.plane.StartActivator(ctx, limits...); err != nil {
+		return nil, err
+	}
+	err = errors.Join(f.operator.Start(), f.plane.Manager.Start(), kubelet.Start(ctx, f.plane.Config))
+	if err != nil {
+		activator.Kill()
+	}
+	return activator, err
+}
+
 // resident memory, in MiB.
 type resident struct{ operator, activator float64 }
 
@@ -83,31 +97,31 @@ func (f *fleet) both(ctx context.Context, activator *plane.Process) (r resident,
 	return r, err
 }
 
-// fallAsleep creates n Functions and, when they serve, deletes their pods like the activator,
-// because their activity is not reported here.
-func (f *fleet) fallAsleep(ctx context.Context, n int) error {
-	const ns = "asleep"
-	sleeps := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaling":{"min":0}}}`))
-	if err := f.functions(ctx, ns, 0, n, func(fn *v1beta1.Function) error { return f.client.Patch(ctx, fn, sleeps) }); err != nil {
-		return err
-	}
-	if err := f.await(ctx, func() (bool, error) { return f.serving(ctx, ns, n) }); err != nil {
-		return err
-	}
-	var deployments appsv1.DeploymentList
-	if err := f.client.List(ctx, &deployments, client.InNamespace(ns)); err != nil {
+// maySleep makes a Function one that sleeps while it receives no requests.
+var maySleep = client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaling":{"min":0}}}`))
+
+// fallAsleep deletes the pods of the n Functions that may sleep and serve, like the activator,
+// because their activity is not reported here. in selects their namespace, or all.
+func (f *fleet) fallAsleep(ctx context.Context, in client.InNamespace, n int) error {
+	var functions v1beta1.FunctionList
+	if err := f.client.List(ctx, &functions, in); err != nil {
 		return err
 	}
 	none := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))
-	err := each(0, len(deployments.Items), func(i int) error {
-		return f.client.SubResource("scale").Patch(ctx, &deployments.Items[i], none)
+	err := each(0, len(functions.Items), func(i int) error {
+		fn := &functions.Items[i]
+		if fn.Spec.Scaling == nil {
+			return nil
+		}
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: fn.Name}}
+		return f.client.SubResource("scale").Patch(ctx, deployment, none)
 	})
 	if err != nil {
 		return err
 	}
 	return f.await(ctx, func() (bool, error) {
 		var all v1beta1.FunctionList
-		err := f.client.List(ctx, &all, client.InNamespace(ns))
+		err := f.client.List(ctx, &all, in)
 		asleep := 0
 		for _, fn := range all.Items {
 			for _, c := range fn.Status.Conditions {
