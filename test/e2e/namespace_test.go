@@ -154,7 +154,8 @@ func (ns *namespace) change(fn *v1beta1.Function, mutate func(*v1beta1.FunctionS
 	return fn
 }
 
-// until waits until the condition holds. It checks it at each sighting.
+// until waits until the condition holds. It checks it at each sighting, and each second, because it
+// may depend on objects that are not watched, such as triggers.
 func (ns *namespace) until(what string, ok func() bool) {
 	ns.t.Helper()
 	if err := ns.await(what, ok); err != nil {
@@ -172,6 +173,7 @@ func (ns *namespace) await(what string, ok func() bool) error {
 		}
 		select {
 		case <-news:
+		case <-time.After(time.Second):
 		case <-deadline:
 			return fmt.Errorf("waited %s in vain until %s", patience, what)
 		case <-ns.t.Context().Done():
