@@ -98,6 +98,8 @@ func TestNeighbourTwoNodesLateProxy(t *testing.T) {
 		for _, fn := range all {
 			ns.asleep(get(ns, fn.Name, &v1beta1.Function{}))
 		}
+		// kube-proxy is late for longer than a pod that terminates serves.
+		gone(ns, "their pods have ended", func(pod *corev1.Pod) bool { return pod.Labels[functionLabel] != "" })
 		pause(t, firstNode)
 		answerIn(t, all, "woken while kube-proxy is late", late)
 		answerIn(t, all, "awake while kube-proxy is late", late)

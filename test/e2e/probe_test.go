@@ -112,14 +112,14 @@ func unreachedProbe(err error) bool {
 
 // call sends one request to a URL in the cluster, and fails the test if there is no response.
 // It retries if the connection is refused, because a node learns of the pods of a Service with
-// a delay.
+// a delay, and if there is no route to the Service, because it also learns of Services with a delay.
 func (ns *namespace) call(method, url, body string) (r reply) {
 	ns.t.Helper()
-	ns.eventually(method+" "+url+" is not refused", func() (err error) {
+	ns.eventually(method+" "+url+" is connected", func() (err error) {
 		if r, err = caller.call(ns.t.Context(), method, url, body); err != nil {
 			ns.t.Fatal(err)
 		}
-		if strings.Contains(r.Error, "connection refused") {
+		if strings.Contains(r.Error, "connection refused") || strings.Contains(r.Error, "no route to host") {
 			return errors.New(r.Error)
 		}
 		return nil
