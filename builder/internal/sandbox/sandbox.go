@@ -1,8 +1,8 @@
 // Package sandbox runs commands with limits:
 //
 //   - A command can use only a limited amount of memory and disk space.
-//   - If the kernel has Landlock, it can access only the files in its Policy. Since version 4 of
-//     Landlock's ABI (Linux 6.7), it can make TCP connections only to the ports in its Policy;
+//   - If the kernel has Landlock, a command can access only the files in its Policy. Since version
+//     4 of Landlock's ABI (Linux 6.7), it can make TCP connections only to the ports in its Policy;
 //     since version 10, it can send UDP only to DNS. DNS is allowed only if the Policy contains
 //     ports.
 //   - When its context ends or it exceeds a limit, it is killed with all processes that it has

@@ -84,8 +84,9 @@ type KafkaTriggerSpec struct {
 	//
 	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
 	// goless_NAMESPACE_NAME if:
-	//   - the new group has no committed offsets for the topic, and the earlier group has some, of
-	//     which at least one was committed by this trigger or none by another trigger, or
+	//   - the earlier group has committed offsets for the topic and the new group has none,
+	//     provided that at least one of these offsets was committed by this trigger, or that none
+	//     was committed by another trigger, or
 	//   - the trigger is authorized to read the earlier group but not the new one.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is

@@ -1,5 +1,5 @@
-// Package keda defines the part of a ScaledObject that triggers use. KEDA's own module would add
-// many dependencies: a client for each of its scalers.
+// Package keda defines those fields of a ScaledObject that the triggers of Goless use. KEDA's own
+// module would add many dependencies: a client for each of its scalers.
 package keda
 
 import (

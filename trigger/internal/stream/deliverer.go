@@ -1,6 +1,6 @@
-// Package stream delivers the events of a stream to a function, in order for each key such as a
-// partition, and reports when each of them may be acknowledged. It does not depend on a broker;
-// each broker has its own package.
+// Package stream delivers the events of a stream to a function and reports when each event may be
+// acknowledged. Events with the same key, such as a partition, are delivered in order. It does not
+// depend on a broker; each broker has its own package.
 package stream
 
 import (
