@@ -93,16 +93,16 @@ func (o Order) Validate() error {
 		if !slices.Contains(environment, name) || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("the environment may set %s, and not %q", strings.Join(environment, ", "), name)
 		}
-		if NamesFile(value) {
+		if HasFileURL(value) {
 			return fmt.Errorf("%s must not be a file: URL, because the service would let sources read its files: %q", name, value)
 		}
 	}
 	return nil
 }
 
-// NamesFile reports whether one of the servers in the value of a variable such as GOPROXY is a
+// HasFileURL reports whether one of the servers in the value of a variable such as GOPROXY is a
 // file: URL. Orders must not contain file: URLs.
-func NamesFile(value string) bool {
+func HasFileURL(value string) bool {
 	servers := strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(",| ", r) })
 	return slices.ContainsFunc(servers, func(server string) bool {
 		u, err := url.Parse(server)

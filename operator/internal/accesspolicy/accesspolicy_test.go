@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 		if cluster, err = client.New(plane.Config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 			panic(err)
 		}
-		if err = apiservertest.OpenAccount(context.Background(), cluster); err != nil {
+		if err = apiservertest.AllowRunAs(context.Background(), cluster); err != nil {
 			panic(err)
 		}
 		return m.Run()

@@ -95,7 +95,7 @@ func TestAccessPolicyWithClusterPolicies(t *testing.T) {
 	namespaces := map[string]string{}
 	for name, test := range policies { // created together, because each needs time to take effect
 		namespaces[name] = apiservertest.NewNamespace(t, cluster)
-		apiservertest.Mutate(t, cluster, namespaces[name], test.mutation)
+		apiservertest.MutateDeployments(t, cluster, namespaces[name], test.mutation)
 	}
 	for name, test := range policies {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (r *Reconciler) queryPeers(ctx context.Context, rt *route) (peersStatus, er
 	for i := range rt.slices {
 		listed = append(listed, routing.Addresses(&rt.slices[i])...)
 	}
-	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !backend.ReplicaServes(&pod) })
+	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !backend.ActivatorServes(&pod) })
 	each := make([]peerStatus, len(ready))
 	var wg sync.WaitGroup
 	for i := range ready {
@@ -88,7 +88,7 @@ func (r *Reconciler) Activators() (n int) {
 		return 0 // the cache has not started
 	}
 	for i := range list.Items {
-		if backend.ReplicaServes(&list.Items[i]) {
+		if backend.ActivatorServes(&list.Items[i]) {
 			n++
 		}
 	}

@@ -82,7 +82,7 @@ const maxBackoff = 30 * time.Second
 //   - a pod of the activator changes, or this replica becomes the leader (all Services)
 func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	r.client, r.live, r.ports, r.poller = mgr.GetClient(), mgr.GetAPIReader(), routing.NewPorts(), backend.NewPoller()
-	activators, err := backend.CacheReplicas(mgr, r.Namespace)
+	activators, err := backend.CacheActivators(mgr, r.Namespace)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ var forService = handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context,
 var replicaChanged = predicate.TypedFuncs[*corev1.Pod]{UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool {
 	before, now := e.ObjectOld, e.ObjectNew
 	sameContainer := func(a, b corev1.ContainerStatus) bool { return a.ContainerID == b.ContainerID }
-	return backend.ReplicaServes(before) != backend.ReplicaServes(now) || !slices.Equal(podEndpoints(before), podEndpoints(now)) ||
+	return backend.ActivatorServes(before) != backend.ActivatorServes(now) || !slices.Equal(podEndpoints(before), podEndpoints(now)) ||
 		!slices.EqualFunc(before.Status.ContainerStatuses, now.Status.ContainerStatuses, sameContainer)
 }}
 

@@ -16,8 +16,8 @@ import (
 // account is the ServiceAccount of EveryField.
 const account = "every-field"
 
-// OpenAccount allows functions in all namespaces to run as the ServiceAccount of EveryField.
-func OpenAccount(ctx context.Context, cluster client.Client) error {
+// AllowRunAs allows functions in all namespaces to run as the ServiceAccount of EveryField.
+func AllowRunAs(ctx context.Context, cluster client.Client) error {
 	name := metav1.ObjectMeta{Name: "run-functions-as-" + account}
 	return errors.Join(
 		cluster.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{

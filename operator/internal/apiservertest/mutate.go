@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Mutate creates a policy that changes the Deployments of a namespace until the end of the test.
-// The policy takes effect after some seconds.
-func Mutate(t *testing.T, cluster client.Client, namespace string, m admissionregistrationv1.Mutation) {
+// MutateDeployments creates a policy that changes the Deployments of a namespace until the end of
+// the test. The policy takes effect after some seconds.
+func MutateDeployments(t *testing.T, cluster client.Client, namespace string, m admissionregistrationv1.Mutation) {
 	t.Helper()
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "mutation-"},

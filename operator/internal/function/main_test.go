@@ -65,7 +65,7 @@ func run(m *testing.M, started *envtest.Environment) int {
 		err = apiservertest.Install(context.Background(), cluster, nil, "00-namespace.yaml", "20-rbac.yaml", "25-config.yaml", "30-operator.yaml", "40-access-policy.yaml")
 	}
 	if err == nil {
-		err = apiservertest.OpenAccount(context.Background(), cluster)
+		err = apiservertest.AllowRunAs(context.Background(), cluster)
 	}
 	service = buildtest.New(serviceKeys)
 	defer service.Close()

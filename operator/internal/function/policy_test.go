@@ -89,12 +89,12 @@ func TestNetworkPolicy(t *testing.T) {
 func TestUpgradeUnderPolicies(t *testing.T) {
 	fn := create(t, "rewritten", func(*v1beta1.Function) {})
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
-	apiservertest.Mutate(t, cluster, fn.Namespace, admissionregistrationv1.Mutation{
+	apiservertest.MutateDeployments(t, cluster, fn.Namespace, admissionregistrationv1.Mutation{
 		PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
 		ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{Expression: `Object{spec: Object.spec{template: Object.spec.template{
 			spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "function", imagePullPolicy: "Always"}]}}}}`},
 	})
-	apiservertest.Mutate(t, cluster, fn.Namespace, admissionregistrationv1.Mutation{
+	apiservertest.MutateDeployments(t, cluster, fn.Namespace, admissionregistrationv1.Mutation{
 		PatchType: admissionregistrationv1.PatchTypeJSONPatch,
 		JSONPatch: &admissionregistrationv1.JSONPatch{Expression: `object.spec.template.spec.tolerations.exists(t, t.key == "gpu") ? [] : [
 			JSONPatch{op: "add", path: "/spec/template/spec/tolerations/-", value: Object.spec.template.spec.tolerations{key: "gpu", operator: "Exists"}}]`},

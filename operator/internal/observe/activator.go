@@ -86,7 +86,7 @@ type Activators struct {
 // the controller reconciles all Functions that may sleep or scale by their requests in flight.
 // namespace is the namespace of the replicas.
 func WatchActivators(mgr manager.Manager, namespace string, b *builder.Builder) (*Activators, error) {
-	replicas, err := backend.CacheReplicas(mgr, namespace)
+	replicas, err := backend.CacheActivators(mgr, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (a *Activators) Ready(ctx context.Context) (bool, error) {
 	if err := a.replicas.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return backend.ReplicaServes(&pod) }), nil
+	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return backend.ActivatorServes(&pod) }), nil
 }
 
 // changed maps a replica to all Functions that may sleep or scale by their requests in flight if

@@ -98,7 +98,7 @@ func nameAndKey(path *field.Path, k v1beta1.KeyOf) field.ErrorList {
 
 // noFile rejects file: URLs, which the build service would reject for each source.
 func noFile(path *field.Path, servers string) field.ErrorList {
-	if !buildapi.NamesFile(servers) {
+	if !buildapi.HasFileURL(servers) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, servers, "must not have a file: URL, which would let sources read files of the build service; serve the modules over HTTP")}

@@ -172,7 +172,7 @@ func watchKinds(mgr manager.Manager, had map[schema.GroupVersionKind]bool) error
 	if err != nil {
 		return err
 	}
-	return mgr.Add(Change{Discovery: d, Pause: time.Minute, Had: had})
+	return mgr.Add(KindWatch{Discovery: d, Pause: time.Minute, Had: had})
 }
 
 // registerConsuming adds the reconciler of a kind that consumes a stream.

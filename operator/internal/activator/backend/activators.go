@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// CacheReplicas adds a cache of the activator's own pods to the manager. The cache
+// CacheActivators adds a cache of the activator's own pods to the manager. The cache
 // of the manager does not contain them: it selects the pods of functions by label.
-func CacheReplicas(mgr manager.Manager, namespace string) (cache.Cache, error) {
+func CacheActivators(mgr manager.Manager, namespace string) (cache.Cache, error) {
 	replicas, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		DefaultNamespaces:    map[string]cache.Config{namespace: {}},
@@ -25,8 +25,8 @@ func CacheReplicas(mgr manager.Manager, namespace string) (cache.Cache, error) {
 	return replicas, mgr.Add(replicas)
 }
 
-// ReplicaServes reports whether a pod of the activator is ready and not being deleted.
-func ReplicaServes(p *corev1.Pod) bool {
+// ActivatorServes reports whether a pod of the activator is ready and not being deleted.
+func ActivatorServes(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && p.Status.PodIP != "" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})

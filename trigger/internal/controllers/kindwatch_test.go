@@ -36,7 +36,7 @@ func TestChange(t *testing.T) {
 	become := func(has bool, change func()) {
 		t.Helper()
 		ended := make(chan error, 1)
-		watch := controllers.Change{
+		watch := controllers.KindWatch{
 			Discovery: discovery.NewDiscoveryClient(apiServer.RESTClient()), Pause: 20 * time.Millisecond,
 			Had: map[schema.GroupVersionKind]bool{kind: !has, v1alpha1.GroupVersion.WithKind("CronTrigger"): true},
 		}

@@ -18,9 +18,9 @@ import (
 // from the cluster. The set of watched kinds is fixed at the start, so the process must restart.
 var ErrChanged = errors.New("the API kinds of the cluster changed since startup")
 
-// A Change watches for API kinds that are added to or removed from the cluster, and then stops the
-// manager with ErrChanged. It runs in all replicas, not only in the leader.
-type Change struct {
+// A KindWatch watches for API kinds that are added to or removed from the cluster, and then stops
+// the manager with ErrChanged. It runs in all replicas, not only in the leader.
+type KindWatch struct {
 	// Discovery is queried every Pause.
 	Discovery *discovery.DiscoveryClient
 	Pause     time.Duration
@@ -30,13 +30,13 @@ type Change struct {
 }
 
 // NeedLeaderElection returns false.
-func (Change) NeedLeaderElection() bool { return false }
+func (KindWatch) NeedLeaderElection() bool { return false }
 
 // Start returns ErrChanged, or nil when the context is done. Errors of the API server are ignored.
-func (c Change) Start(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, c.Pause, false, func(ctx context.Context) (bool, error) {
-		for kind, had := range c.Had {
-			if has, err := c.has(ctx, kind); err == nil && has != had {
+func (w KindWatch) Start(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, w.Pause, false, func(ctx context.Context) (bool, error) {
+		for kind, had := range w.Had {
+			if has, err := w.has(ctx, kind); err == nil && has != had {
 				return true, fmt.Errorf("%w: %s", ErrChanged, kind)
 			}
 		}
@@ -48,8 +48,8 @@ func (c Change) Start(ctx context.Context) error {
 	return nil // the context is done
 }
 
-func (c Change) has(ctx context.Context, kind schema.GroupVersionKind) (bool, error) {
-	list, err := c.Discovery.ServerResourcesForGroupVersionWithContext(ctx, kind.GroupVersion().String())
+func (w KindWatch) has(ctx context.Context, kind schema.GroupVersionKind) (bool, error) {
+	list, err := w.Discovery.ServerResourcesForGroupVersionWithContext(ctx, kind.GroupVersion().String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
