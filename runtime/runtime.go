@@ -13,9 +13,9 @@
 // program's own endpoints:
 //
 //	/healthz   200 while the process runs
-//	/readyz    200 while clients should send requests; 503 while the function starts, in a
-//	           shutdown after half of DRAIN_DELAY, while the Ready hook fails, or when standard
-//	           error has not been read for 5 seconds
+//	/readyz    200 while clients should send requests; 503 while the function starts, while the
+//	           Ready hook fails, when standard error has not been read for 5 seconds, and during a
+//	           shutdown once half of DRAIN_DELAY is over
 //	/metrics   Prometheus metrics of the runtime and of the default registry
 //	/activity  JSON with the requests in flight, the time since the last one ended, and totals,
 //	           which Goless uses to scale the function to zero (sleep), to set the number of

@@ -4,9 +4,9 @@
 // the go command.
 //
 // The cache is created by the code that builds functions, because its entries match only if all
-// inputs of a build are equal: the toolchain, the flags and the environment. For another
-// architecture, the pinned toolchain of this machine's architecture cross-compiles both the
-// toolchain and the cache.
+// inputs of a build are equal: the toolchain, the flags and the environment. For an image of
+// another architecture, the pinned toolchain runs on this machine and cross-compiles the toolchain
+// and the cache of the image.
 package main
 
 import (

@@ -7,8 +7,8 @@
 //
 // Sources are untrusted, so the compiler runs in a sandbox. In the builder's image, it can access
 // only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI
-// (Linux 6.7), and UDP since version 10. Where the kernel's version is too old for a protocol, only
-// a NetworkPolicy blocks that protocol.
+// (Linux 6.7), and UDP since version 10. With an older kernel, the compiler can use the protocol,
+// unless a NetworkPolicy denies it.
 package compile
 
 import (

@@ -1,8 +1,9 @@
 // Package depcache caches the downloaded modules and the compiled packages of dependencies between
-// builds. So a build after a change to the handler does not repeat that work. A successful build
-// that found no set for its key stores its dependencies as a new, immutable set. A build can use a
-// set only if both have the same key. The namespace is part of the key, so that no tenant can
-// influence the builds of another.
+// builds. So a build after a change to the handler does not repeat that work. The dependencies of
+// one build form an immutable set, stored under a key, the hash of the namespace and of the inputs
+// that determine the dependencies. A build uses the set with its own key; if there is none, it
+// creates the set when it succeeds. Because of the namespace, no tenant can influence the builds of
+// another.
 package depcache
 
 import (

@@ -16,10 +16,10 @@
 // under the name builder-sandbox, and that process limits itself before it executes the command.
 // Every program that calls Run, including tests, must call Enter first in main.
 //
-// Landlock, seccomp and the limit of the total memory exist only on Linux, where Policy.Open
-// disables Landlock and seccomp for builds on the machines of developers. On Windows, a process
-// cannot limit itself, so the limits of its memory and of the size of its files do not exist
-// either. Only developers use the builder on macOS and Windows.
+// Landlock, seccomp and the limit of the memory that all processes of a command use together exist
+// only on Linux. For builds on the machines of developers, Policy.Open disables Landlock and
+// seccomp. On Windows, a process cannot limit itself, so the limits of its memory and of the size
+// of its files do not exist either. Only developers use the builder on macOS and Windows.
 package sandbox
 
 import (

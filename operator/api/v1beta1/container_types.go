@@ -211,10 +211,11 @@ type BuildSpec struct {
 	//   - InPod compiles it in an init container of each pod and does not require the build
 	//     service.
 	//
-	// Default: Shared, unless the FunctionClass or the cluster settings change it. If the modules
-	// configuration that applies has caBundle or netrc, a source with a go.mod is always compiled
-	// InPod, because the build service cannot read ConfigMaps and Secrets in the namespace of the
-	// Function. The pod label goless.io/strategy contains the strategy that was used.
+	// Default: Shared, unless the FunctionClass or the cluster settings change it. If build.modules
+	// of the FunctionClass, or else of the settings, has caBundle or netrc, a source with a go.mod
+	// is always compiled InPod, because the build service cannot read ConfigMaps and Secrets in the
+	// namespace of the Function. The pod label goless.io/strategy contains the strategy that was
+	// used.
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 

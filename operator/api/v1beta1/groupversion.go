@@ -1,6 +1,6 @@
 // Package v1beta1 contains the API of Goless: Function, with its conditions and their reasons, and
 // FunctionClass. It also implements the defaults of omitted fields and the decoding of a Function
-// that does not match the schema.
+// that was stored with another schema.
 //
 // +kubebuilder:object:generate=true
 // +groupName=goless.io

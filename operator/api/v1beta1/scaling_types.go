@@ -100,8 +100,8 @@ type Scaling struct {
 	// requests) and sets the number of replicas. If the load requires more replicas, they are added
 	// immediately. Within any 15 seconds, their number at most doubles, or grows by 4 if that is
 	// more; this limit does not apply while the function wakes. If the load requires fewer
-	// replicas, they are removed after 5 minutes. Requests that exceed concurrency count too. A
-	// metrics server is not required.
+	// replicas, they are removed after 5 minutes. Requests that were rejected because of
+	// concurrency are part of the load too. A metrics server is not required.
 	//
 	// Default: none, which means that the number of replicas depends on the cpu usage. Range: 1 to
 	// 10000, and at most concurrency if that is set. It cannot be combined with cpu. A change does

@@ -222,8 +222,8 @@ type FunctionStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// latestRevision is the source revision of the latest valid source: the hash of the source,
-	// which is part of the name of its ConfigMap.
+	// latestRevision is the hash of the latest valid source. It is part of the name of the
+	// ConfigMap with the source.
 	// +optional
 	LatestRevision string `json:"latestRevision,omitempty"`
 

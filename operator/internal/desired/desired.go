@@ -1,14 +1,12 @@
 // Package desired returns the desired objects of a Function as apply configurations, and defines
-// the names and labels that connect them. Its functions are pure: they do not read from the
-// cluster. Package plan decides whether a Deployment gets a new pod template or keeps its current
-// one (see Keep).
+// the names and labels that connect them. Its functions do not access the cluster. Package plan
+// decides whether a Deployment gets a new pod template or keeps its current one (see Keep).
 //
-// A revision is a version of a Function, recorded in a ControllerRevision. In the names of this package, a Record is that
-// ControllerRevision, and Revision is short for source revision, the hash of the source of a
-// Function.
+// In the names of this package, Revision is short for source revision, the hash of the source of a
+// Function, and a Record is the ControllerRevision that records a version of a Function.
 //
-// Functions whose names end in Of take an object that was read from the cluster; the exception is
-// SummaryOf, which takes a source. Functions whose names end in In take an apply configuration.
+// Functions with the suffix "Of" take an object that was read from the cluster; the exception is
+// SummaryOf, which takes a source. Functions with the suffix "In" take an apply configuration.
 // BinaryFor is like BinaryIn, but returns nil if the binary was not compiled from the current
 // source of the given Function.
 package desired

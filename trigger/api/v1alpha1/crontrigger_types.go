@@ -68,8 +68,8 @@ type CronTriggerSpec struct {
 
 	// timeZone is the name of the time zone of the schedule, such as Europe/Berlin. Default:
 	// Etc/UTC. If daylight saving time skips a scheduled time, no call is made; the condition
-	// Delivered reports that, unless the schedule contains every hour. A time that occurs twice
-	// because daylight saving time ends has two calls with different values of Ce-Id.
+	// Delivered reports that, unless the schedule has calls in every hour of the day. A time that
+	// occurs twice because daylight saving time ends has two calls with different values of Ce-Id.
 	// +optional
 	// +kubebuilder:default="Etc/UTC"
 	// +kubebuilder:validation:MinLength=1

@@ -84,10 +84,10 @@ type KafkaTriggerSpec struct {
 	//
 	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
 	// goless_NAMESPACE_NAME if:
-	//   - the earlier group has committed offsets for the topic and the new group has none,
-	//     provided that at least one of these offsets was committed by this trigger, or that none
-	//     was committed by another trigger, or
-	//   - the trigger is authorized to read the earlier group but not the new one.
+	//   - the trigger is authorized to read the earlier group but not the new one, or
+	//   - the earlier group has committed offsets for the topic and the new group has none. If
+	//     another trigger has committed some of these offsets, this trigger must have committed one
+	//     of them, too.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients can also be members of the group, if they use the
