@@ -14,8 +14,8 @@
 //
 //	/healthz   200 while the process runs
 //	/readyz    200 while clients should send requests; 503 while the function starts, while the
-//	           Ready hook fails, when standard error has not been read for 5 seconds, and during a
-//	           shutdown once half of DRAIN_DELAY is over
+//	           Ready hook fails, while writing to standard error has blocked for 5 seconds or
+//	           more, and during a shutdown once half of DRAIN_DELAY is over
 //	/metrics   Prometheus metrics of the runtime and of the default registry
 //	/activity  JSON with the requests in flight, the time since the last one ended, and totals,
 //	           which Goless uses to scale the function to zero (sleep), to set the number of

@@ -7,7 +7,7 @@
 //
 // Sources are untrusted, so the compiler runs in a sandbox. In the builder's image, it can access
 // only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI
-// (Linux 6.7), and UDP since version 10. With an older kernel, the compiler can use the protocol,
+// (Linux 6.7), and UDP since version 10. With an older version, the compiler can use UDP, or both,
 // unless a NetworkPolicy denies it.
 package compile
 

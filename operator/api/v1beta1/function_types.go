@@ -49,11 +49,11 @@ type Function struct {
 	// spec is the desired state. A change triggers a rollout, except for a change of service,
 	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit, progressDeadlineSeconds,
 	// build.test or build.testEnv. With the strategy Shared, a change of build.timeout or
-	// build.resources does not affect the pods either. But like every change of spec, it lets the
-	// function adopt changes of Goless and of its settings since the last rollout, which triggers a
-	// rollout. The old pods serve until the new ones are ready. If a version failed its tests, a
-	// change of build.testEnv tests it again, and setting build.test to false rolls it out without
-	// tests. After a change of rollout.verify, a version that was rolled back is rolled out again.
+	// build.resources does not affect the pods either. But it lets the function adopt changes of
+	// Goless and of its settings since the last rollout. If there are any, the function is rolled
+	// out. The old pods serve until the new ones are ready. If a version failed its tests, a change
+	// of build.testEnv tests it again, and setting build.test to false rolls it out without tests.
+	// After a change of rollout.verify, a version that was rolled back is rolled out again.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 

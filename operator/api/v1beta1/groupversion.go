@@ -1,6 +1,6 @@
 // Package v1beta1 contains the API of Goless: Function, with its conditions and their reasons, and
-// FunctionClass. It also implements the defaults of omitted fields and the decoding of a Function
-// that was stored with another schema.
+// FunctionClass. It also implements the defaults of omitted fields, and a decoder that stores the
+// error in spec.Unreadable if a stored spec does not match the types.
 //
 // +kubebuilder:object:generate=true
 // +groupName=goless.io

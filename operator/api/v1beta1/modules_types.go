@@ -21,8 +21,8 @@ type Modules struct {
 	// +optional
 	GoPrivate string `json:"goPrivate,omitempty"`
 
-	// goNoProxy is GONOPROXY. Matching modules are fetched without goProxy, with the same
-	// restriction as for goPrivate.
+	// goNoProxy is GONOPROXY. Matching modules are fetched without goProxy, which works only if
+	// their go-import meta tags name a module proxy (type mod).
 	// +optional
 	GoNoProxy string `json:"goNoProxy,omitempty"`
 

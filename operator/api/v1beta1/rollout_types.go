@@ -37,11 +37,10 @@ type Rollout struct {
 	// (a new version replaces the previous one when it is ready). {} verifies with the defaults.
 	//
 	// The first version is not verified. A rollout is not verified either if its cause is a change
-	// of a FunctionClass, of the cluster settings (except podMetadataPrefixes), or of Goless itself
-	// when it is upgraded. If you let the Function adopt the new Goless with the annotation
-	// goless.io/upgrade (see docs/how-to/upgrade.md), the rollout is verified, and so is a rollout
-	// because the values of a ConfigMap or Secret have changed. docs/how-to/operate.md lists the
-	// other exceptions.
+	// of a FunctionClass, of the cluster settings (except podMetadataPrefixes), or of Goless. But a
+	// rollout that you request with the annotation goless.io/upgrade (see docs/how-to/upgrade.md)
+	// is verified, and so is a rollout because the values of a ConfigMap or Secret have changed.
+	// docs/how-to/operate.md lists the other exceptions.
 	// +optional
 	Verify *Verify `json:"verify,omitempty"`
 }
@@ -61,14 +60,14 @@ type Verify struct {
 
 	// maxErrors is the number of percentage points by which the error rate of the new version may
 	// exceed that of the old version: with 5%, and old pods that fail 2% of their requests, the new
-	// version may fail 7%. If the old pods have served fewer requests than minRequests since they
-	// started, the comparison assumes that the difference are successful requests. Failed requests
-	// are responses with a status of 5xx, panics, timeouts, and responses that the handler aborted
-	// or whose length differs from Content-Length. Rejections beyond concurrency do not count. The
-	// comparison is statistical (99% confidence). For example, with 5%, if both versions have
-	// received 20 requests and the old version has failed none, the new version fails the
-	// verification when at least 8 of its requests fail; with 200 requests each, when at least 21
-	// fail. Default: 5%. Range: 0% to 99.99%.
+	// version may fail 7%. If the old pods have served fewer than minRequests requests since they
+	// started, the missing requests count as successful. Failed requests are responses with a
+	// status of 5xx, panics, timeouts, and responses that the handler aborted or whose length
+	// differs from Content-Length. Rejections beyond concurrency do not count. The comparison is
+	// statistical (99% confidence). For example, with 5%, if both versions have received 20
+	// requests and the old version has failed none, the new version fails the verification when at
+	// least 8 of its requests fail; with 200 requests each, when at least 21 fail. Default: 5%.
+	// Range: 0% to 99.99%.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]|[1-9][0-9])([.][0-9]{1,2})?%$')",message="maxErrors must be a percentage from 0% to 99.99%, such as 5%"

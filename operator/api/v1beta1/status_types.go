@@ -245,9 +245,11 @@ type FunctionStatus struct {
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 
-	// revisions are the 10 newest revisions of the function, newest first. Two revisions differ in
-	// the source or in other fields that may affect the pods. Each is recorded in a
-	// ControllerRevision. "builder rollback" returns to one of them.
+	// revisions are the 10 newest revisions of the function, newest first. A revision is created
+	// when something changes that may affect the pods: the source, another field, metadata that is
+	// copied to the pods, the annotation goless.io/upgrade, a value of a ConfigMap or Secret that
+	// triggers a rollout, the FunctionClass, or Goless. It is recorded in a ControllerRevision.
+	// "builder rollback" returns to one of them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -1,7 +1,8 @@
 // Package buildclient sends orders to the build service: one for each source of a Function that
 // must be compiled, and one for its tests. An order is a request to build one source
 // ([buildapi.Order]). The package caches the results. It repeats an order until the service
-// responds. Later, it sends the order again if the result may change or the binary may be lost.
+// responds. Later, it sends the order again if the build has failed and may succeed later, or if
+// the service may have lost the binary.
 package buildclient
 
 import (

@@ -5,8 +5,8 @@
 // In the names of this package, Revision is short for source revision, the hash of the source of a
 // Function, and a Record is the ControllerRevision that records a version of a Function.
 //
-// Functions with the suffix "Of" take an object that was read from the cluster; the exception is
-// SummaryOf, which takes a source. Functions with the suffix "In" take an apply configuration.
+// Exported functions whose names end in "Of" take an object that was read from the cluster, except
+// SummaryOf, which takes a source. Those whose names end in "In" take an apply configuration.
 // BinaryFor is like BinaryIn, but returns nil if the binary was not compiled from the current
 // source of the given Function.
 package desired

@@ -128,8 +128,8 @@ type CronTriggerStatus struct {
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
 
 	// lastReportedTime is the scheduled time of the last call whose outcome is known. The condition
-	// Delivered reports that outcome, unless a call was missed after it. The outcome of an earlier
-	// call that ends later is not reported.
+	// Delivered reports that outcome, unless a call was missed after it. If calls overlap,
+	// the outcome of a call is not reported after that of a call with a later scheduled time.
 	// +optional
 	LastReportedTime *metav1.Time `json:"lastReportedTime,omitempty"`
 }

@@ -85,9 +85,8 @@ type KafkaTriggerSpec struct {
 	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
 	// goless_NAMESPACE_NAME if:
 	//   - the trigger is authorized to read the earlier group but not the new one, or
-	//   - the earlier group has committed offsets for the topic and the new group has none. If
-	//     another trigger has committed some of these offsets, this trigger must have committed one
-	//     of them, too.
+	//   - the earlier group has committed offsets for the topic and the new group has none, unless
+	//     other triggers, but not this one, have committed some of them.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients can also be members of the group, if they use the

@@ -135,7 +135,8 @@ type StreamSpec struct {
 	// onExhausted determines what happens to an event whose attempts are exhausted or that the
 	// function rejects. It applies only if deadLetter is not set. Default: Block.
 	//   - Block retries the event every 30 to 60 seconds, or later if Retry-After requests it, until
-	//     the function accepts it. Later events wait.
+	//     the function accepts it. Later events of the same partition (Kafka) or subject (NATS)
+	//     wait; with batch, those of some other subjects too.
 	//   - Drop discards the event.
 	// +optional
 	// +kubebuilder:default=Block

@@ -2,7 +2,7 @@
 // ready pod.
 //
 //	wake.go     the Waker, which returns connections
-//	attempt.go  waits for a ready pod, once for all requests to a function
+//	attempt.go  waits for a ready pod; all requests to a function share one attempt
 //	gate.go     spreads requests over the pods of a function that scales by its requests in flight
 //	scale.go    scales a Deployment up from zero
 //	raise.go    adds replicas to a function that scales by its requests in flight, while requests
