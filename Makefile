@@ -270,10 +270,10 @@ vulnerabilities: ## look for known vulnerabilities in the dependencies (needs th
 	@for module in $(MODULES); do (cd $$module && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...); done
 
 .PHONY: bench
-bench: install assets ## run benchmarks on the real cluster, print a table and write .cache/bench.json (FULL=1 also those that take two hours longer; ONLY=wake,zero only these groups)
+bench: install assets ## run benchmarks on the real cluster, print a table and write .cache/bench.json (FULL=1 also those that take two hours longer; ONLY=wake,zero only these groups; N=30 more samples than 8 of each kind)
 	$(call say,running benchmarks: about half an hour on an idle machine)
 	@$(ENV) && cd test && export GOWORK=off && \
-	PLAIN_IMAGE=$$(ko build --base-import-paths ./bench/plain) go run ./bench $(if $(FULL),-full) $(if $(ONLY),-only $(ONLY)) -o ../.cache/bench.json -plot ../.cache/requests.svg
+	PLAIN_IMAGE=$$(ko build --base-import-paths ./bench/plain) go run ./bench $(if $(FULL),-full) $(if $(N),-n $(N)) $(if $(ONLY),-only $(ONLY)) -o ../.cache/bench.json -plot ../.cache/requests.svg
 
 .PHONY: figures
 figures: ## write the results of make bench, measured on this machine with this commit, to docs/figures.md
