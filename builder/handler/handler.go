@@ -6,9 +6,10 @@
 // A source is one Go file, or a txtar archive of a package and what it needs: other packages, files
 // to embed, tests, go.mod and go.sum. In an archive, the content of a binary file is encoded as
 // base64, and its name has the prefix base64:. The handler is in the package at the top of the
-// archive. If the archive has a go.mod and that package does not declare Handler, exactly one of
-// the packages that no other package of the module imports must declare it. Imports by programs
-// (package main) do not count. Imported packages may have a Handler too, which is ignored.
+// archive. If the archive has a go.mod and that package does not declare Handler, it is in a
+// package that no other package of the module imports. Imports by programs (package main) do not
+// count. If several such packages declare Handler, those that tests import, programs, and those
+// whose Handler has another signature are ignored; if several are left, the source is rejected.
 //
 // Errors that a parser cannot find are reported by the compiler. The unsafe package is allowed: a
 // function runs alone in its container, and the compiler does not execute what it compiles.

@@ -1,7 +1,7 @@
 // Command builder checks, builds, runs, tests and deploys the Go source of Functions. It runs in
 // the init container of a function's pod, as the build service of a cluster, and on the machines of
-// developers. This package contains the commands with their flags, output and exit codes, one file
-// per command. The imported packages implement them.
+// developers. This package contains the commands with their flags, output and exit codes, in files
+// with the names of the commands. The imported packages implement them.
 package main
 
 import (

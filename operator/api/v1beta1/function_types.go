@@ -49,11 +49,11 @@ type Function struct {
 	// spec is the desired state. A change triggers a rollout, except for a change of service,
 	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit, progressDeadlineSeconds,
 	// build.test or build.testEnv. With the strategy Shared, a change of build.timeout or
-	// build.resources does not affect the pods either. But it lets the function adopt changes of
-	// Goless and of its settings since the last rollout. If there are any, the function is rolled
-	// out. The old pods serve until the new ones are ready. If a version failed its tests, a change
-	// of build.testEnv tests it again, and setting build.test to false rolls it out without tests.
-	// After a change of rollout.verify, a version that was rolled back is rolled out again.
+	// build.resources does not trigger a rollout either, unless Goless was upgraded or its settings
+	// were changed since the last rollout of the function. The old pods serve until the new ones
+	// are ready. If a version failed its tests, a change of build.testEnv tests it again, and
+	// setting build.test to false rolls it out without tests. After a change of rollout.verify, a
+	// version that was rolled back is rolled out again.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 
@@ -176,9 +176,10 @@ type FunctionSpec struct {
 
 	// envFrom creates environment variables from ConfigMaps and Secrets, as in a container.
 	// Maximum: 32. If several entries define a variable, the last one wins, and env overrides all
-	// of them. Do not use names that are reserved (see env[].name). Keys with the names of
-	// variables that Goless sets, and the keys DRAIN_DELAY (use env) and DRAIN_TIMEOUT (use
-	// drainSeconds), have no effect. The build does not receive the variables.
+	// of them. Do not use the reserved names (see env[].name) as keys. Goless sets some of these
+	// variables, such as SERVER_PORT; such a key has no effect. The keys DRAIN_DELAY (use env) and
+	// DRAIN_TIMEOUT (use drainSeconds) have no effect either. The build does not receive the
+	// variables.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32

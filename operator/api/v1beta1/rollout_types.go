@@ -61,13 +61,13 @@ type Verify struct {
 	// maxErrors is the number of percentage points by which the error rate of the new version may
 	// exceed that of the old version: with 5%, and old pods that fail 2% of their requests, the new
 	// version may fail 7%. If the old pods have served fewer than minRequests requests since they
-	// started, the missing requests count as successful. Failed requests are responses with a
-	// status of 5xx, panics, timeouts, and responses that the handler aborted or whose length
-	// differs from Content-Length. Rejections beyond concurrency do not count. The comparison is
-	// statistical (99% confidence). For example, with 5%, if both versions have received 20
-	// requests and the old version has failed none, the new version fails the verification when at
-	// least 8 of its requests fail; with 200 requests each, when at least 21 fail. Default: 5%.
-	// Range: 0% to 99.99%.
+	// started, their error rate is computed as if they had served minRequests, and all additional
+	// ones had succeeded. Failed requests are responses with a status of 5xx, panics, timeouts, and
+	// responses that the handler aborted or whose length differs from Content-Length. Rejections
+	// beyond concurrency do not count. The comparison is statistical (99% confidence). For example,
+	// with 5%, if both versions have received 20 requests and the old version has failed none, the
+	// new version fails the verification when at least 8 of its requests fail; with 200 requests
+	// each, when at least 21 fail. Default: 5%. Range: 0% to 99.99%.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]|[1-9][0-9])([.][0-9]{1,2})?%$')",message="maxErrors must be a percentage from 0% to 99.99%, such as 5%"

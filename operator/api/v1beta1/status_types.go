@@ -222,8 +222,8 @@ type FunctionStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// latestRevision is the hash of the latest valid source. It is part of the name of the
-	// ConfigMap with the source.
+	// latestRevision is the hash of the latest source that was valid, together with the rest of its
+	// spec. It is part of the name of the ConfigMap with the source.
 	// +optional
 	LatestRevision string `json:"latestRevision,omitempty"`
 

@@ -1,7 +1,8 @@
 // Package admission implements the validating webhook for Functions and FunctionClasses. It rejects
 // invalid Functions with the same messages as the reconciler, and classes with pod fields that the
 // API server would reject (see classErrors). It also rejects values above the maximums of the
-// cluster, which the reconciler would reduce, and spec.build.test with the build strategy InPod.
+// cluster (the reconciler would use the maximum instead), and spec.build.test with the build
+// strategy InPod (the reconciler would report TestsFailed).
 //
 // To validate a Function, the webhook uses only the Function, the settings, its class, the labels of
 // its namespace, and a SelfSubjectAccessReview for its ServiceAccount. It does not compile the

@@ -12,7 +12,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // A record is sent as a CloudEvent of type io.goless.kafka.record, over HTTP in binary content
 // mode:
 //   - Ce-Id is TOPIC-TOPICID-PARTITION-OFFSET. It is the same for all attempts, and differs after
-//     the topic is deleted and recreated. Brokers before Kafka 3.1 have no topic IDs; with these
+//     the topic is deleted and recreated. Brokers before Kafka 3.1 do not send topic IDs with
+//     records; with these
 //     brokers, Ce-Id is TOPIC-PARTITION-OFFSET.
 //   - Ce-Partitionkey is the key of the record. Ce-Kafkakeyencoding is text, or base64 if the key
 //     is not valid UTF-8.
@@ -85,8 +86,9 @@ type KafkaTriggerSpec struct {
 	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
 	// goless_NAMESPACE_NAME if:
 	//   - the trigger is authorized to read the earlier group but not the new one, or
-	//   - the earlier group has committed offsets for the topic and the new group has none, unless
-	//     other triggers, but not this one, have committed some of them.
+	//   - the earlier group has committed offsets for the topic and the new group has none.
+	//     Two triggers can have the same earlier group: if others have committed some of these
+	//     offsets, and this trigger none, the new group is used.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients can also be members of the group, if they use the

@@ -26,8 +26,8 @@ const (
 type partition struct {
 	id int32
 
-	// topicID is the ID of the topic of the records, or "" if the broker has none. It is set when
-	// the first records are added, which also sets started.
+	// topicID is the ID of the topic of the records, or "" if the broker does not send it. It is
+	// set when the first records are added, which also sets started.
 	topicID string
 	started bool
 

@@ -4,7 +4,9 @@
 //	proxy.go       the Server; holds and rejects requests
 //	listeners.go   one port for each function
 //	connection.go  memory cost of connections and requests
-//	budget.go      limits the memory and the held requests; rejects those of the namespace and client that use the most
+//	budget.go      limits the memory of connections and requests, and the number of held requests;
+//	               at a limit, closes or rejects one of the namespace, and in it of the client
+//	               address, that uses the most
 //	forward.go     forwards requests
 //	metrics.go     metrics
 package proxy
