@@ -91,7 +91,7 @@ func TestNeighbourKEDA(t *testing.T) {
 	remove := installKEDA(t)
 	early.waitFor("natstrigger/ordered", "condition=Ready")
 	early.waitFor("scaledobject/ordered", "condition=Ready")
-	seen(t, "KEDA can be installed after the triggers that it scales, and removed before them.")
+	seen(t, "KEDA can be installed after triggers with `scale` were created, and removed before they are deleted.")
 
 	t.Run("Streams", func(t *testing.T) {
 		t.Run("Kafka", func(t *testing.T) { t.Parallel(); kedaKafka(t) })

@@ -78,7 +78,7 @@ func TestNeighbourMetricsServer(t *testing.T) {
 			stop()
 			fn = ns.asleep(fn)
 		}
-		seen(t, "A function that it scales by CPU sleeps and wakes.")
+		seen(t, "A function that `spec.scaling` scales by CPU sleeps and wakes.")
 	})
 }
 

@@ -7,8 +7,8 @@
 //
 // Sources are untrusted, so the compiler runs in a sandbox. In the builder's image, it can access
 // only the toolchain, the modules and the program. Landlock blocks TCP since version 4 of its ABI
-// (Linux 6.7), and UDP since version 10. Below version 4, the compiler can use TCP and UDP, and
-// below version 10 UDP, unless a NetworkPolicy denies it.
+// (Linux 6.7), and UDP since version 10. With versions below 4, the compiler can use TCP and UDP,
+// and with versions 4 to 9 only UDP. A NetworkPolicy can deny both.
 package compile
 
 import (

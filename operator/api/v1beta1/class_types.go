@@ -47,7 +47,8 @@ const (
 // A class with the annotation functionclass.goless.io/is-default-class: "true" is a default class.
 // A Function without className uses the default class that selects its namespace. If several do, it
 // uses the newest one. In that case, "kubectl apply" of such a class warns, and the condition
-// DefaultConflict of each of these classes lists the classes and the namespaces.
+// DefaultConflict of each of these classes contains the names of the classes, up to three of the
+// namespaces, and the number of the others.
 //
 // When a class changes, Goless updates its functions step by step: a tenth of them at the same time
 // (rounded down; minimum 1, maximum 20). A function whose Deployment cannot be updated, for example

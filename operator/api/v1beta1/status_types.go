@@ -222,8 +222,8 @@ type FunctionStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// latestRevision is the hash of the latest source that was valid, together with the rest of its
-	// spec. It is part of the name of the ConfigMap with the source.
+	// latestRevision is the hash of the source in the latest spec of which all fields were valid.
+	// It is part of the name of the ConfigMap with the source.
 	// +optional
 	LatestRevision string `json:"latestRevision,omitempty"`
 
@@ -312,7 +312,8 @@ type RevisionStatus struct {
 	//   - RolledBack: it failed its verification.
 	State RevisionState `json:"state"`
 
-	// reason is the reason of Ready with which a revision failed.
+	// reason is the reason that the condition Ready had when the revision failed or was rolled
+	// back, such as CrashLooping.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }

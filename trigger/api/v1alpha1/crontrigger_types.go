@@ -129,7 +129,8 @@ type CronTriggerStatus struct {
 
 	// lastReportedTime is the scheduled time of the last call whose outcome is known. The condition
 	// Delivered reports that outcome, unless a call was missed after it. If calls overlap,
-	// the outcome of a call is not reported after that of a call with a later scheduled time.
+	// and the outcome of a call with a later scheduled time is already reported, the outcome of the
+	// earlier call is never reported.
 	// +optional
 	LastReportedTime *metav1.Time `json:"lastReportedTime,omitempty"`
 }

@@ -87,8 +87,9 @@ type KafkaTriggerSpec struct {
 	// goless_NAMESPACE_NAME if:
 	//   - the trigger is authorized to read the earlier group but not the new one, or
 	//   - the earlier group has committed offsets for the topic and the new group has none.
-	//     Two triggers can have the same earlier group: if others have committed some of these
-	//     offsets, and this trigger none, the new group is used.
+	//     The earlier name is the same for triggers such as shop/eu-orders and shop-eu/orders: if
+	//     another trigger has committed some of these offsets, and this trigger none, the new group
+	//     is used.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients can also be members of the group, if they use the

@@ -136,8 +136,8 @@ type StreamSpec struct {
 	// function rejects. It applies only if deadLetter is not set. Default: Block.
 	//   - Block retries the event every 30 to 60 seconds, or later if Retry-After requests it, until
 	//     the function accepts it. Later events of the same partition (Kafka) or subject (NATS)
-	//     wait. With batch, a NATSTrigger delivers several subjects in one sequence, so later
-	//     events of these subjects wait too.
+	//     wait. With batch, a NATSTrigger divides the subjects into as many groups as concurrency,
+	//     by a hash, and later events of all subjects of the group wait.
 	//   - Drop discards the event.
 	// +optional
 	// +kubebuilder:default=Block

@@ -5,8 +5,8 @@
 //	listeners.go   one port for each function
 //	connection.go  memory cost of connections and requests
 //	budget.go      limits the memory of connections and requests, and the number of held requests;
-//	               at a limit, closes or rejects one of the namespace, and in it of the client
-//	               address, that uses the most
+//	               at a limit, selects the namespace that uses the most and, within it, the client
+//	               address that uses the most, and rejects a request or closes a connection of it
 //	forward.go     forwards requests
 //	metrics.go     metrics
 package proxy
