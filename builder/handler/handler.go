@@ -8,9 +8,10 @@
 // base64, and its name has the prefix base64:. The handler is in the package at the top of the
 // archive. If the archive has a go.mod and that package does not declare Handler, it is in a
 // package that no other package of the module imports. Imports by programs (package main) do not
-// count. If several such packages declare Handler, two kinds are ignored, each only if others are
-// left: first, packages that tests of other packages import; then, programs and packages whose
-// Handler has another signature. If several are left, the source is rejected.
+// count. If several such packages declare Handler, those that tests of other packages import are
+// ignored, unless no package would be left. Then programs, and packages whose Handler does not have
+// the signature func(http.ResponseWriter, *http.Request), are ignored, again unless no package
+// would be left. If several are left, the source is rejected.
 //
 // Errors that a parser cannot find are reported by the compiler. The unsafe package is allowed: a
 // function runs alone in its container, and the compiler does not execute what it compiles.

@@ -49,11 +49,12 @@ type Function struct {
 	// spec is the desired state. A change triggers a rollout, except for a change of service,
 	// appProtocol, replicas, scaling, rollout, revisionHistoryLimit, progressDeadlineSeconds,
 	// build.test or build.testEnv. With the strategy Shared, a change of build.timeout or
-	// build.resources does not trigger a rollout either, unless Goless was upgraded or its settings
-	// were changed since the last rollout of the function. The old pods serve until the new ones
-	// are ready. If a version failed its tests, a change of build.testEnv tests it again, and
-	// setting build.test to false rolls it out without tests. After a change of rollout.verify, a
-	// version that was rolled back is rolled out again.
+	// build.resources does not change the pods either. But like a change that affects the pods, it
+	// makes the function adopt a new version of Goless and changed settings, and if these change
+	// the pods, it is rolled out. The old pods serve until the new ones are ready. If a version
+	// failed its tests, a change of build.testEnv tests it again, and setting build.test to false
+	// rolls it out without tests. After a change of rollout.verify, a version that was rolled back
+	// is rolled out again.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 
@@ -228,8 +229,8 @@ type FunctionSpec struct {
 	// setting "function.maxResources" (default: 4 cpu, 4Gi of memory and 4Gi of ephemeral-storage).
 	// Admission rejects a larger amount. If a stored spec exceeds the maximum, for example because
 	// the maximum was lowered later, the operator uses the maximum; the function serves, but Ready
-	// is False with reason InvalidSpec. A function without a limit of cpu can use more cpu than the
-	// maximum.
+	// is False with reason InvalidSpec. If no administrator has set a maximum of cpu, a function
+	// without a limit of cpu can use more than 4 cpu.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 

@@ -87,9 +87,10 @@ type KafkaTriggerSpec struct {
 	// goless_NAMESPACE_NAME if:
 	//   - the trigger is authorized to read the earlier group but not the new one, or
 	//   - the earlier group has committed offsets for the topic and the new group has none.
-	//     The earlier name is the same for triggers such as shop/eu-orders and shop-eu/orders: if
-	//     another trigger has committed some of these offsets, and this trigger none, the new group
-	//     is used.
+	//     As an exception, the new group is used if the metadata of some of these offsets names
+	//     another trigger, and none names this one: triggers such as shop/eu-orders and
+	//     shop-eu/orders had the same earlier name. Offsets that earlier releases committed name no
+	//     trigger.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients can also be members of the group, if they use the

@@ -90,7 +90,8 @@ type NATSTriggerSpec struct {
 	// is not set. Default: goless_NAMESPACE_NAME, with the namespace and the name of the trigger.
 	// Earlier releases of Goless named the consumer goless-NAMESPACE-NAME. A trigger with stream
 	// still uses that consumer if:
-	//   - spec.consumer is not set,
+	//   - spec.consumer is not set, or begins with goless_ (the earlier name is then that name with
+	//     '-' instead of '_'),
 	//   - the consumer goless_NAMESPACE_NAME does not exist, and
 	//   - goless-NAMESPACE-NAME exists and does not belong to another trigger.
 	//

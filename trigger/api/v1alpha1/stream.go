@@ -136,8 +136,9 @@ type StreamSpec struct {
 	// function rejects. It applies only if deadLetter is not set. Default: Block.
 	//   - Block retries the event every 30 to 60 seconds, or later if Retry-After requests it, until
 	//     the function accepts it. Later events of the same partition (Kafka) or subject (NATS)
-	//     wait. With batch, a NATSTrigger divides the subjects into as many groups as concurrency,
-	//     by a hash, and later events of all subjects of the group wait.
+	//     wait. With batch, a NATSTrigger assigns each subject by a hash to one of N groups, where N
+	//     is the value of concurrency, and the later events of all subjects in the group of the
+	//     event wait.
 	//   - Drop discards the event.
 	// +optional
 	// +kubebuilder:default=Block
