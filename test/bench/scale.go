@@ -20,9 +20,11 @@ const (
 	// namespaceSize is the number of Functions in each namespace, of which the first is awake.
 	namespaceSize = 10
 
-	// changes is the number of changes that are measured, and changeInterval the time between them.
+	// changes is the maximum number of changes that are measured, and changeInterval the time
+	// between them. With ten changes per second, two cores are overloaded by all that follows from
+	// them, most of it in the API server.
 	changes        = 200
-	changeInterval = 100 * time.Millisecond
+	changeInterval = time.Second
 )
 
 // scaleSize returns the number of Functions that measureScale creates, or 0 for none.
@@ -35,8 +37,8 @@ func scaleSize(full bool) (int, error) {
 		return 0, nil
 	}
 	size, err := strconv.Atoi(text)
-	if err != nil || size < changes || size%changes != 0 {
-		return 0, fmt.Errorf("GOLESS_FUNCTIONS=%s: must be a multiple of %d", text, changes)
+	if err != nil || size < namespaceSize || size%namespaceSize != 0 {
+		return 0, fmt.Errorf("GOLESS_FUNCTIONS=%s: must be a multiple of %d", text, namespaceSize)
 	}
 	return size, nil
 }
@@ -44,7 +46,7 @@ func scaleSize(full bool) (int, error) {
 // measureScale measures the operator and an activator with 10,000 Functions in 1000 namespaces,
 // of which 90 % are asleep, without nodes, as in measureOperator. It needs up to an hour, so it
 // only runs in a full run, or with another number of Functions in the environment variable
-// GOLESS_FUNCTIONS, a multiple of 200.
+// GOLESS_FUNCTIONS, a multiple of 10.
 func measureScale(ctx context.Context, s *session) error {
 	size, err := scaleSize(s.full)
 	if size == 0 {
@@ -123,9 +125,9 @@ func (f *fleet) populate(ctx context.Context) error {
 	return nil
 }
 
-// changes changes the source of Functions one after the other, and measures the time from each
-// change to the request with which the operator applies the Deployment. The clock is that of the
-// API server's audit log.
+// changes changes the source of awake Functions one after the other, and measures the time from
+// each change to the request with which the operator applies the Deployment. A sleeping function
+// would first start a pod of its former version. The clock is that of the API server's audit log.
 func (f *fleet) changes(ctx context.Context) error {
 	changed := map[types.NamespacedName]time.Time{}
 	var samples []float64
@@ -147,8 +149,8 @@ func (f *fleet) changes(ctx context.Context) error {
 	if err := read(); err != nil {
 		return err
 	}
-	for i, n := range rand.Perm(f.size)[:changes] {
-		key := f.key(n)
+	for i, n := range rand.Perm(f.namespaces)[:min(changes, f.namespaces)] {
+		key := f.key(n) // the first of its namespace
 		changed[key] = time.Time{}
 		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 		patch := fmt.Sprintf(`{"spec":{"function":%q}}`, aSource(2*f.size+i))

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -19,7 +21,8 @@ import (
 
 // measureWake measures sleeping functions: the duration of their first request, and the number
 // of lost requests. The baseline are plain Deployments that are scaled from 0 to 1 and called
-// at the addresses of their pods. Timed requests go through the API server, which reaches pods
+// at the addresses of their pods. Another baseline are Deployments with the security context and
+// the resources of the pods of functions: a pod with a seccomp profile takes longer to start. Timed requests go through the API server, which reaches pods
 // wherever the benchmark runs. Requests that may be lost are sent from inside the cluster.
 func measureWake(ctx context.Context, s *session) error {
 	b, err := connect(ctx, s)
@@ -69,6 +72,9 @@ type sleepers struct {
 func sleeper(i int) string { return fmt.Sprintf("sleeper-%d", i) }
 func bare(i int) string    { return fmt.Sprintf("bare-%d", i) }
 
+// restricted is the name of a Deployment with the security context and the resources of functions.
+func restricted(i int) string { return fmt.Sprintf("restricted-%d", i) }
+
 // grow creates more of both, up to n. By default the functions do not sleep for a day, so that
 // the benchmark determines when they do.
 func (z *sleepers) grow(ctx context.Context, n int) error {
@@ -82,15 +88,37 @@ func (z *sleepers) grow(ctx context.Context, n int) error {
 	err := each(first, z.n, func(i int) error {
 		fn := z.newFunction(sleeper(i), constant("first"))
 		fn.Spec.Scaling = &v1beta1.Scaling{Min: new(int32(0)), SleepAfter: &metav1.Duration{Duration: v1beta1.MaxSleepAfter}}
-		deployment, _ := z.plainObjects(bare(i))
-		deployment.Spec.Replicas = new(int32(0))
-		deployment.Spec.Template.Spec.AutomountServiceAccountToken = new(false)
-		return errors.Join(z.client.Create(ctx, fn), z.client.Create(ctx, deployment))
+		plain, _ := z.plainObjects(bare(i))
+		limited, _ := z.plainObjects(restricted(i))
+		restrict(&limited.Spec.Template.Spec)
+		err := z.client.Create(ctx, fn)
+		for _, deployment := range []*appsv1.Deployment{plain, limited} {
+			deployment.Spec.Replicas = new(int32(0))
+			deployment.Spec.Template.Spec.AutomountServiceAccountToken = new(false)
+			err = errors.Join(err, z.client.Create(ctx, deployment))
+		}
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	return awaitAll(ctx, z.client, z.newFunction("", ""), &v1beta1.FunctionList{}, isReady, missing)
+}
+
+// restrict sets the security context and the resources of functions.
+func restrict(pod *corev1.PodSpec) {
+	pod.EnableServiceLinks = new(false)
+	pod.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	pod.Containers[0].SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	amounts := func(memory, disk string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourceEphemeralStorage: resource.MustParse(disk)}
+	}
+	pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: amounts("32Mi", "16Mi"), Limits: amounts("256Mi", "1Gi")}
+	pod.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("50m")
 }
 
 // oneByOne wakes functions one after the other: 50 with the default of -n, 100 in a full run.
@@ -102,42 +130,44 @@ func (z *sleepers) oneByOne(ctx context.Context) error {
 	if err := z.sleep(ctx); err != nil {
 		return err
 	}
-	for _, i := range []int{0, fewSleepers} { // all have the same images, which one of each pulls
+	for _, i := range []int{0, fewSleepers, 2 * fewSleepers} { // all have the same images, which one of each pulls
 		if _, err := z.one(ctx, i); err != nil {
 			return err
 		}
 	}
-	var woken, scaled []float64
+	var took [3][]float64 // of functions, and of both baselines
 	for round := range rounds {
 		if err := z.sleep(ctx); err != nil {
 			return err
 		}
-		for n, i := range rand.Perm(2 * fewSleepers) {
-			z.session.progress.say("round %d of %d, %d of %d", round+1, rounds, n, 2*fewSleepers)
+		for n, i := range rand.Perm(len(took) * fewSleepers) {
+			z.session.progress.say("round %d of %d, %d of %d", round+1, rounds, n, len(took)*fewSleepers)
 			time.Sleep(rand.N(200 * time.Millisecond)) // as in turns
-			took, err := z.one(ctx, i)
-			switch {
-			case err != nil:
+			one, err := z.one(ctx, i)
+			if err != nil {
 				return err
-			case i < fewSleepers:
-				woken = append(woken, took.Seconds())
-			default:
-				scaled = append(scaled, took.Seconds())
 			}
+			took[i/fewSleepers] = append(took[i/fewSleepers], one.Seconds())
 		}
 	}
-	z.results.addRatio("wake.zero_p50", median(woken), median(scaled), "s", len(woken))
-	z.results.addRatio("wake.zero_p99", percentile(woken, 0.99), percentile(scaled, 0.99), "s", len(woken))
+	woken := took[0]
+	for i, suffix := range []string{"", "_to_restricted"} {
+		z.results.addRatio("wake.zero"+suffix+"_p50", median(woken), median(took[i+1]), "s", len(woken))
+		z.results.addRatio("wake.zero"+suffix+"_p99", percentile(woken, 0.99), percentile(took[i+1], 0.99), "s", len(woken))
+	}
 	return nil
 }
 
-// one wakes a function, or scales a Deployment if the number is larger.
+// one wakes a function, or scales a Deployment of one of the baselines if the number is larger.
 func (z *sleepers) one(ctx context.Context, i int) (took time.Duration, err error) {
-	began := time.Now()
-	if i < fewSleepers {
-		err = z.wake(ctx, i)
-	} else {
-		err = z.scaleUp(ctx, i-fewSleepers, i-fewSleepers+1, func() {})
+	began, n := time.Now(), i%fewSleepers
+	switch i / fewSleepers {
+	case 0:
+		err = z.wake(ctx, n)
+	case 1:
+		err = z.scaleUp(ctx, []string{bare(n)}, func() {})
+	default:
+		err = z.scaleUp(ctx, []string{restricted(n)}, func() {})
 	}
 	return time.Since(began), err
 }
@@ -167,8 +197,12 @@ func (z *sleepers) storm(ctx context.Context, n int, row string) error {
 	if err != nil {
 		return err
 	}
+	var names []string
+	for i := range n {
+		names = append(names, bare(i))
+	}
 	began = time.Now()
-	if err := z.scaleUp(ctx, 0, n, func() { answered(&scaled, began) }); err != nil {
+	if err := z.scaleUp(ctx, names, func() { answered(&scaled, began) }); err != nil {
 		return err
 	}
 	z.results.addRatio(row, percentile(woken, 0.99), percentile(scaled, 0.99), "s", n)
@@ -182,16 +216,12 @@ func (z *sleepers) wake(ctx context.Context, i int) error {
 
 // scaleUp scales Deployments to one pod each, and calls answered when one has responded to a
 // request.
-func (z *sleepers) scaleUp(ctx context.Context, from, to int, answered func()) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not all of %d pods answered within %s", to-from, patience))
+func (z *sleepers) scaleUp(ctx context.Context, names []string, answered func()) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not all of %d pods answered within %s", len(names), patience))
 	defer cancel()
-	var names []string
-	for i := from; i < to; i++ {
-		names = append(names, bare(i))
-	}
 	only, err := labels.NewRequirement("app", selection.In, names)
 	if err == nil {
-		err = atOnce(from, to, func(i int) error { return z.scaleTo(ctx, bare(i), 1) })
+		err = atOnce(0, len(names), func(i int) error { return z.scaleTo(ctx, names[i], 1) })
 	}
 	if err != nil {
 		return err

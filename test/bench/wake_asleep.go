@@ -19,7 +19,7 @@ import (
 // requests.
 func (z *sleepers) sleep(ctx context.Context) error {
 	err := each(0, z.n, func(i int) error {
-		return errors.Join(z.scaleTo(ctx, sleeper(i), 0), z.scaleTo(ctx, bare(i), 0))
+		return errors.Join(z.scaleTo(ctx, sleeper(i), 0), z.scaleTo(ctx, bare(i), 0), z.scaleTo(ctx, restricted(i), 0))
 	})
 	if err != nil {
 		return err
