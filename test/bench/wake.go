@@ -22,8 +22,9 @@ import (
 // measureWake measures sleeping functions: the duration of their first request, and the number
 // of lost requests. The baseline are plain Deployments that are scaled from 0 to 1 and called
 // at the addresses of their pods. Another baseline are Deployments with the security context and
-// the resources of the pods of functions: a pod with a seccomp profile takes longer to start. Timed requests go through the API server, which reaches pods
-// wherever the benchmark runs. Requests that may be lost are sent from inside the cluster.
+// the resources of the pods of functions: a pod with a seccomp profile takes longer to start.
+// Timed requests go through the API server, which reaches pods wherever the benchmark runs.
+// Requests that may be lost are sent from inside the cluster.
 func measureWake(ctx context.Context, s *session) error {
 	b, err := connect(ctx, s)
 	if err != nil {

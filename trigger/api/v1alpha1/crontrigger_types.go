@@ -128,9 +128,9 @@ type CronTriggerStatus struct {
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
 
 	// lastReportedTime is the scheduled time of the last call whose outcome is known. The condition
-	// Delivered reports that outcome, unless a call was missed after it. If calls overlap,
-	// and the outcome of a call with a later scheduled time is already reported, the outcome of the
-	// earlier call is never reported.
+	// Delivered reports that outcome, unless a call was missed after it. If calls overlap, and the
+	// outcome of a call with a later scheduled time is already reported, the outcome of the earlier
+	// call is never reported.
 	// +optional
 	LastReportedTime *metav1.Time `json:"lastReportedTime,omitempty"`
 }

@@ -13,8 +13,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // mode:
 //   - Ce-Id is TOPIC-TOPICID-PARTITION-OFFSET. It is the same for all attempts, and differs after
 //     the topic is deleted and recreated. Brokers before Kafka 3.1 do not send topic IDs with
-//     records; with these
-//     brokers, Ce-Id is TOPIC-PARTITION-OFFSET.
+//     records; with these brokers, Ce-Id is TOPIC-PARTITION-OFFSET.
 //   - Ce-Partitionkey is the key of the record. Ce-Kafkakeyencoding is text, or base64 if the key
 //     is not valid UTF-8.
 //   - Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset are the origin of the record.
@@ -86,11 +85,10 @@ type KafkaTriggerSpec struct {
 	// The default of earlier releases of Goless, goless-NAMESPACE-NAME, is used instead of
 	// goless_NAMESPACE_NAME if:
 	//   - the trigger is authorized to read the earlier group but not the new one, or
-	//   - the earlier group has committed offsets for the topic and the new group has none.
-	//     As an exception, the new group is used if the metadata of some of these offsets names
-	//     another trigger, and none names this one: triggers such as shop/eu-orders and
-	//     shop-eu/orders had the same earlier name. Offsets that earlier releases committed name no
-	//     trigger.
+	//   - the earlier group has committed offsets for the topic and the new group has none. As an
+	//     exception, the new group is used if the metadata of some of these offsets names another
+	//     trigger, and none names this one: triggers such as shop/eu-orders and shop-eu/orders had
+	//     the same earlier name. Offsets that earlier releases committed name no trigger.
 	//
 	// A group without committed offsets begins with the oldest record of the topic. The group is
 	// not deleted with the trigger. Other clients can also be members of the group, if they use the
