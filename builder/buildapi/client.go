@@ -62,8 +62,9 @@ func Unknown(err error) bool {
 
 // Client sends orders to the build service. It is safe for concurrent use.
 type Client struct {
-	// MaxSilence is how long Build waits for data during a build before it gives up. NewClient sets
-	// it to 20 seconds. It must not be changed while a Build is in progress.
+	// MaxSilence is how long Build waits until the service responds to the order, and then for data
+	// during the build, before it gives up. NewClient sets it to 20 seconds. It must not be changed
+	// while a Build is in progress.
 	MaxSilence time.Duration
 
 	url  string
@@ -81,12 +82,11 @@ func NewClient(url string, keys *Keys) *Client {
 		keys: keys,
 		// HTTP/1.1 spreads the connections over the replicas.
 		http: &http.Client{Transport: &http.Transport{
-			TLSClientConfig:       keys.ClientTLS(),
-			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			TLSHandshakeTimeout:   5 * time.Second,
-			ResponseHeaderTimeout: maxSilence,
-			MaxIdleConnsPerHost:   16,
-			IdleConnTimeout:       15 * time.Second, // less than the idle timeout of the service
+			TLSClientConfig:     keys.ClientTLS(),
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			MaxIdleConnsPerHost: 16,
+			IdleConnTimeout:     15 * time.Second, // less than the idle timeout of the service
 		}},
 	}
 }
@@ -109,13 +109,14 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 	tests := o.Tests
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	quiet := time.AfterFunc(c.MaxSilence, func() { cancel(fmt.Errorf("no data received for %s", c.MaxSilence)) })
+	defer quiet.Stop()
 	response, err := c.post(ctx, o)
 	if err != nil {
 		return Event{}, fmt.Errorf("sending the order: %w", err)
 	}
+	quiet.Reset(c.MaxSilence)
 	defer response.Body.Close() //nolint:errcheck // it was only read
-	quiet := time.AfterFunc(c.MaxSilence, func() { cancel(fmt.Errorf("no data received for %s", c.MaxSilence)) })
-	defer quiet.Stop()
 	if response.StatusCode != http.StatusOK {
 		return Event{}, statusError(response)
 	}

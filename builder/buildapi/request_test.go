@@ -1,6 +1,7 @@
 package buildapi
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -8,11 +9,16 @@ import (
 	"testing/synctest"
 )
 
-// silentServer sends the beginning of a response and then nothing.
+// silentServer sends the beginning of a response and then nothing. Without a status, it does not
+// respond at all.
 type silentServer struct{ status int }
 
 // RoundTrip returns a response whose body ends only with the request.
 func (s silentServer) RoundTrip(request *http.Request) (*http.Response, error) {
+	if s.status == 0 {
+		<-request.Context().Done()
+		return nil, context.Cause(request.Context()) // as http.Transport does
+	}
 	body, rest := io.Pipe()
 	ctx := request.Context()
 	go func() {
@@ -23,10 +29,11 @@ func (s silentServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: s.status, Body: body}, nil
 }
 
-// TestClientDoesNotWaitForEver checks that the client gives up when the service stops sending, also
-// in the response of an error.
+// TestClientDoesNotWaitForEver checks that the client gives up when the service does not respond or
+// stops sending, also in the response of an error.
 func TestClientDoesNotWaitForEver(t *testing.T) {
-	for status, want := range map[int]string{http.StatusOK: "no data received for 20s", http.StatusTooManyRequests: "the build service answers 429"} {
+	const silent = "no data received for 20s"
+	for status, want := range map[int]string{0: silent, http.StatusOK: silent, http.StatusTooManyRequests: "the build service answers 429"} {
 		synctest.Test(t, func(t *testing.T) {
 			keys, err := NewKeys(make([]byte, SeedSize))
 			if err != nil {

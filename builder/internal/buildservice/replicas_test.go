@@ -293,7 +293,7 @@ func TestForwardedIsDropped(t *testing.T) {
 
 // Neither replica keeps the sources of orders for the same build that one has forwarded to the other.
 func TestForwardedSourcesAreNotKept(t *testing.T) {
-	const count = 64
+	const count = 16
 	var c cluster
 	replicas, o := c.newReplicas(t, 2)
 	hold(t, replicas[0].queue, replicas[0].config.Parallel)
