@@ -94,7 +94,7 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 		}
 	}
 	var members []member
-	hasClass := c.membership(class)
+	hasClass, hash := c.membership(class), desired.ClassHash(&class.Spec)
 	for _, fn := range functions.Items {
 		has, err := hasClass(ctx, &fn)
 		if err != nil {
@@ -110,7 +110,7 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 		}
 		members = append(members, member{
 			name: client.ObjectKeyFromObject(&fn), ready: functionFacts(&fn).ready,
-			updated: facts.class == desired.ClassHash(&class.Spec), rollout: facts.rollout, verified: facts.verified,
+			updated: facts.class == hash, rollout: facts.rollout, verified: facts.verified,
 		})
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name.String(), b.name.String()) })

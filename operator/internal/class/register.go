@@ -79,13 +79,13 @@ func (c *Classes) functionsOfClass(ctx context.Context, class client.Object) []r
 
 // functionsOfNamespace maps a namespace to its Functions.
 func (c *Classes) functionsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return c.functions(ctx, func(fn *v1beta1.Function) bool { return fn.Namespace == namespace.GetName() })
+	return c.functions(ctx, func(*v1beta1.Function) bool { return true }, client.InNamespace(namespace.GetName()))
 }
 
-// functions returns a request for each Function for which wanted returns true.
-func (c *Classes) functions(ctx context.Context, wanted func(*v1beta1.Function) bool) []reconcile.Request {
+// functions returns a request for each listed Function for which wanted returns true.
+func (c *Classes) functions(ctx context.Context, wanted func(*v1beta1.Function) bool, options ...client.ListOption) []reconcile.Request {
 	var all v1beta1.FunctionList
-	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.cached.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil // the cache was stopped
 	}
 	var requests []reconcile.Request
