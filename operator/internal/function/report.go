@@ -61,8 +61,9 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 }
 
 // isTemporary reports whether a status is probably replaced soon: it is the first one of a function
-// that is neither ready nor stalled, or it differs from the former one only in numbers of replicas
-// and in messages.
+// that is neither ready nor stalled, or it differs from the former one only in numbers of replicas,
+// in messages and in the states of revisions: a new revision is Serving just before the function is
+// ready.
 func isTemporary(before, next v1beta1.FunctionStatus) bool {
 	if before.ObservedGeneration <= 0 { // -1 is the default
 		return !meta.IsStatusConditionTrue(next.Conditions, v1beta1.ConditionReady) && !meta.IsStatusConditionTrue(next.Conditions, v1beta1.ConditionStalled)
@@ -72,6 +73,9 @@ func isTemporary(before, next v1beta1.FunctionStatus) bool {
 		s.Replicas, s.ReadyReplicas, s.ReplicaSummary = 0, 0, ""
 		for i := range s.Conditions {
 			s.Conditions[i].Message = ""
+		}
+		for i := range s.Revisions {
+			s.Revisions[i].State = ""
 		}
 	}
 	return equality.Semantic.DeepEqual(counted, now)

@@ -75,7 +75,10 @@ func TestIsTemporary(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: "R", Message: "1 of 2 replicas"}
 	}
-	starting := v1beta1.FunctionStatus{ObservedGeneration: 1, Replicas: 2, ReplicaSummary: "0/2", Conditions: []metav1.Condition{condition("Ready", "False")}}
+	starting := v1beta1.FunctionStatus{
+		ObservedGeneration: 1, Replicas: 2, ReplicaSummary: "0/2", Conditions: []metav1.Condition{condition("Ready", "False")},
+		Revisions: []v1beta1.RevisionStatus{{Name: "f-1", State: v1beta1.RevisionStarting}},
+	}
 	for name, test := range map[string]struct {
 		isNew  bool
 		change func(*v1beta1.FunctionStatus)
@@ -87,6 +90,8 @@ func TestIsTemporary(t *testing.T) {
 		"Counts": {false, func(s *v1beta1.FunctionStatus) {
 			s.ReadyReplicas, s.ReplicaSummary, s.Conditions[0].Message = 1, "1/2", "2 of 2 replicas"
 		}, true},
+		"State":      {false, func(s *v1beta1.FunctionStatus) { s.Revisions[0].State = v1beta1.RevisionServing }, true},
+		"NoRevision": {false, func(s *v1beta1.FunctionStatus) { s.Revisions = nil }, false},
 		"Ready":      {false, func(s *v1beta1.FunctionStatus) { s.Conditions[0].Status = metav1.ConditionTrue }, false},
 		"Reason":     {false, func(s *v1beta1.FunctionStatus) { s.Conditions[0].Reason = "Other" }, false},
 		"Generation": {false, func(s *v1beta1.FunctionStatus) { s.ObservedGeneration = 2 }, false},
