@@ -139,8 +139,8 @@ func newFleet(ctx context.Context, s *session, group string) (*fleet, error) {
 	return f, nil
 }
 
-// newOperator returns an operator with the environment of the installed one, which limits its
-// heap.
+// newOperator returns an operator with the variables of the Go runtime and the memory limit of the
+// installed one.
 func (f *fleet) newOperator(name string, flags ...string) (*plane.Process, error) {
 	settings, err := f.plane.Settings(plane.InPod)
 	if err != nil {
@@ -155,7 +155,8 @@ func (f *fleet) newOperator(name string, flags ...string) (*plane.Process, error
 	return operator, err
 }
 
-// limits returns the variables of the Go runtime in a file of deploy/.
+// limits returns the variables of the Go runtime in a file of deploy/, and the limit that a program
+// sets in a container with the memory of that file.
 func (f *fleet) limits(file string) (env []string, err error) {
 	text, err := os.ReadFile(filepath.Join(f.root, "deploy", file))
 	if err != nil {
@@ -172,6 +173,7 @@ func (f *fleet) limits(file string) (env []string, err error) {
 					env = append(env, variable.Name+"="+variable.Value)
 				}
 			}
+			env = append(env, fmt.Sprintf("GOMEMLIMIT=%d", container.Resources.Limits.Memory().Value()/10*9))
 		}
 	}
 	return env, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	neturl "net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -142,7 +144,8 @@ func (s promServer) query(ctx context.Context, expression string) (string, error
 	return fmt.Sprint(answer.Data.Result[0].Value[1]), nil
 }
 
-// The operator's metrics require an account with goless-metrics-reader.
+// The operator's metrics require an account with goless-metrics-reader. They contain what the alerts
+// use, and the memory limit of the Go runtime, which follows that of the container.
 func TestOperatorMetrics(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -167,10 +170,15 @@ func TestOperatorMetrics(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	limit := working.Spec.Containers[0].Resources.Limits.Memory().Value()
+	goLimit := "\ngo_gc_gomemlimit_bytes " + strconv.FormatFloat(math.Floor(float64(limit)*0.9), 'g', -1, 64) + "\n"
 	ns.eventually("a metrics reader is authorized", func() error {
 		status, body := ns.scrape(address, reader)
 		if status != http.StatusOK || !strings.Contains(body, `controller_runtime_reconcile_total{controller="function"`) {
 			return fmt.Errorf("the answer is %d: %s", status, body)
+		}
+		if !strings.Contains(body, goLimit) {
+			return fmt.Errorf("the memory limit of the Go runtime is not %q: %s", goLimit, body)
 		}
 		for _, name := range alertedOn(t) {
 			if !strings.Contains(body, "\n"+name) {

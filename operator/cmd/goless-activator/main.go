@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -76,6 +77,7 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
+	_, _ = memlimit.Set()     // GOMEMLIMIT becomes 90 % of the memory of the container; outside of a container there is no limit
 	log.SetOutput(io.Discard) // net/http writes what pods send to it
 
 	cfg.settle = settle(file)

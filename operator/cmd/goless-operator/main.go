@@ -21,6 +21,7 @@ import (
 	"time"
 	_ "time/tzdata" // time zones of spec.scaling.windows, for images without them
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,6 +97,7 @@ func main() {
 	}
 
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
+	_, _ = memlimit.Set() // GOMEMLIMIT becomes 90 % of the memory of the container; outside of a container there is no limit
 	exitOn(run(ctrl.SetupSignalHandler(), cfg))
 }
 

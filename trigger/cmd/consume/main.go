@@ -20,6 +20,8 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"goless.io/trigger/internal/kafkastream"
 	"goless.io/trigger/internal/natsstream"
 	"goless.io/trigger/internal/stream"
@@ -46,7 +48,7 @@ type broker interface {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	limitMemory(os.DirFS("/"), os.Getenv)
+	_, _ = memlimit.Set() // GOMEMLIMIT becomes 90 % of the memory of the container; outside of a container there is no limit
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 	_ "time/tzdata" // time zones of schedules, for images without them
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -60,6 +61,7 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
+	_, _ = memlimit.Set() // GOMEMLIMIT becomes 90 % of the memory of the container; outside of a container there is no limit
 	err := run(ctrl.SetupSignalHandler(), cfg)
 	if errors.Is(err, controllers.ErrChanged) {
 		ctrl.Log.Info("exiting for a restart", "reason", err.Error())
