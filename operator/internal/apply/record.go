@@ -84,23 +84,19 @@ func (a *Applier) copySpec(ctx context.Context, fn *v1beta1.Function, p *plan.Pl
 }
 
 // authoredSpec returns the spec of a Function as its author wrote it: for example, with a timeout of
-// 60s, which the operator would write as 1m0s. A rollback writes the same spec again. It is read from
-// the watch cache of the API server, or from etcd if the spec in that cache is older. The error is a
+// 60s, which the operator would write as 1m0s. A rollback writes the same spec again. The error is a
 // conflict if the spec has changed in the meantime.
 func (a *Applier) authoredSpec(ctx context.Context, fn *v1beta1.Function) (map[string]any, error) {
-	for _, version := range []string{"0", ""} {
-		var now unstructured.Unstructured
-		now.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("Function"))
-		from := &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: version}}
-		if err := a.Live.Get(ctx, client.ObjectKeyFromObject(fn), &now, from); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading the spec: %w", err)
-		}
-		spec, ok := now.Object["spec"].(map[string]any)
-		if ok && now.GetUID() == fn.UID && now.GetGeneration() == fn.Generation {
-			return spec, nil
-		}
+	var now unstructured.Unstructured
+	now.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("Function"))
+	if err := a.Live.Get(ctx, client.ObjectKeyFromObject(fn), &now); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the spec: %w", err)
 	}
-	return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("the spec has changed"))
+	spec, ok := now.Object["spec"].(map[string]any)
+	if !ok || now.GetUID() != fn.UID || now.GetGeneration() != fn.Generation {
+		return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("the spec has changed"))
+	}
+	return spec, nil
 }
 
 func (a *Applier) numberRecord(ctx context.Context, p *plan.Plan, outcome *Outcome) error {
