@@ -62,9 +62,9 @@ func Unknown(err error) bool {
 
 // Client sends orders to the build service. It is safe for concurrent use.
 type Client struct {
-	// MaxSilence is how long Build waits until the service responds to the order, and then for data
-	// during the build, before it gives up. NewClient sets it to 20 seconds. It must not be changed
-	// while a Build is in progress.
+	// MaxSilence is how long Build waits until the service responds, including the time for
+	// connecting and sending the order, and then for data during the build, before it gives up.
+	// NewClient sets it to 20 seconds. It must not be changed while a Build is in progress.
 	MaxSilence time.Duration
 
 	url  string

@@ -30,10 +30,10 @@ func TestKafkaTrigger(t *testing.T) {
 	ns.asleep(ns.ready(ns.apply(function("taking", answering("taken"), sleeping))))
 	ns.applyYAML(fmt.Sprintf(records, startKafka(ns, 10)))
 	ns.kubectl("wait", "kafkatrigger/records", "--for=condition=Ready", "--timeout="+patience.String())
-	pod := ns.kubectl("get", "pods", "--selector=goless.io/trigger=records", "--output=jsonpath={.items[0].status.podIP}")
-	ns.eventually("all records are delivered", func() error {
-		r, err := caller.call(t.Context(), http.MethodGet, "http://"+pod+":9090/metrics", "")
-		if err == nil && !strings.Contains(r.Body, `goless_trigger_events_total{outcome="delivered"} 10`) {
+	pod := ns.kafkaConsumer()
+	ns.eventually("all records are delivered, within the memory limit of the container", func() error {
+		r, err := caller.call(t.Context(), http.MethodGet, "http://"+pod.Status.PodIP+":9090/metrics", "")
+		if err == nil && (!strings.Contains(r.Body, `goless_trigger_events_total{outcome="delivered"} 10`) || !strings.Contains(r.Body, memoryLimit(pod))) {
 			err = fmt.Errorf("the pod of the trigger says %d %s %s", r.Status, r.Error, r.Body)
 		}
 		return err

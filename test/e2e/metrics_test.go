@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // A Prometheus server scrapes a function.
@@ -170,15 +172,13 @@ func TestOperatorMetrics(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	limit := working.Spec.Containers[0].Resources.Limits.Memory().Value()
-	goLimit := "\ngo_gc_gomemlimit_bytes " + strconv.FormatFloat(math.Floor(float64(limit)*0.9), 'g', -1, 64) + "\n"
 	ns.eventually("a metrics reader is authorized", func() error {
 		status, body := ns.scrape(address, reader)
 		if status != http.StatusOK || !strings.Contains(body, `controller_runtime_reconcile_total{controller="function"`) {
 			return fmt.Errorf("the answer is %d: %s", status, body)
 		}
-		if !strings.Contains(body, goLimit) {
-			return fmt.Errorf("the memory limit of the Go runtime is not %q: %s", goLimit, body)
+		if limit := memoryLimit(&working); !strings.Contains(body, limit) {
+			return fmt.Errorf("%q is not there: %s", limit, body)
 		}
 		for _, name := range alertedOn(t) {
 			if !strings.Contains(body, "\n"+name) {
@@ -187,6 +187,29 @@ func TestOperatorMetrics(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The memory limits of the activator and the trigger controller follow those of their containers.
+func TestMemoryLimits(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	for _, name := range []string{activatorName, "goless-triggers"} {
+		pods, err := systemPods(t.Context(), name)
+		if err != nil || len(pods) == 0 {
+			t.Fatalf("%d pods of %s: %v", len(pods), name, err)
+		}
+		_, body := ns.scrape("http://"+forward(t, systemNamespace, "pod/"+pods[0].Name, "metrics")+"/metrics", "")
+		if limit := memoryLimit(&pods[0]); !strings.Contains(body, limit) {
+			t.Errorf("%s: %q is not there: %s", name, limit, body)
+		}
+	}
+}
+
+// memoryLimit returns the metric of a pod whose garbage collector has a limit of 90 % of the memory
+// of the container.
+func memoryLimit(pod *corev1.Pod) string {
+	limit := float64(pod.Spec.Containers[0].Resources.Limits.Memory().Value())
+	return "\ngo_gc_gomemlimit_bytes " + strconv.FormatFloat(math.Floor(limit*0.9), 'g', -1, 64) + "\n"
 }
 
 // alertedOn returns the metrics that the alerts for the operator use.

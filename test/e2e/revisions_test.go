@@ -31,6 +31,9 @@ func TestRollback(t *testing.T) {
 		fn = ns.ready(ns.change(fn, change))
 		specs, names = append(specs, ns.specJSON("hello")), append(names, fn.Status.Revisions[0].Name)
 	}
+	ns.becomes(fn, "served by the latest revision only", func(fn *v1beta1.Function) bool {
+		return fn.Status.Revisions[1].State == v1beta1.RevisionSuperseded
+	})
 	cli.prints("revisions", nil, "REVISION SOURCE AGE STATE CHANGED 5 ", "Serving concurrency, env", "Superseded resources", "Superseded env", "Superseded source")
 	cli.prints("diff", nil, "+++ hello spec (revision 5)", "+ concurrency: 7", "- - name: A")
 	cli.prints("diff", []string{"1", "2"}, `- w.Write([]byte("one")) + w.Write([]byte("two"))`)

@@ -77,7 +77,10 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
-	_, _ = memlimit.Set()     // GOMEMLIMIT becomes 90 % of the memory of the container; outside of a container there is no limit
+	// The limit is 90 % of that of the container, unless GOMEMLIMIT is set.
+	if _, err := memlimit.Set(); err != nil {
+		ctrl.Log.Info("the garbage collector has no memory limit", "reason", err.Error())
+	}
 	log.SetOutput(io.Discard) // net/http writes what pods send to it
 
 	cfg.settle = settle(file)

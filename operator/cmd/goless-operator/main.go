@@ -97,7 +97,10 @@ func main() {
 	}
 
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
-	_, _ = memlimit.Set() // GOMEMLIMIT becomes 90 % of the memory of the container; outside of a container there is no limit
+	// The limit is 90 % of that of the container, unless GOMEMLIMIT is set.
+	if _, err := memlimit.Set(); err != nil {
+		ctrl.Log.Info("the garbage collector has no memory limit", "reason", err.Error())
+	}
 	exitOn(run(ctrl.SetupSignalHandler(), cfg))
 }
 

@@ -161,8 +161,9 @@ var (
 	readTimeout = 15 * time.Second
 
 	// uploadTimeout is the time in which the service must accept an order with its source. It includes
-	// that the service may try other replicas. Tests change it.
-	uploadTimeout = 20 * time.Second
+	// that the service may try other replicas. It is shorter than the MaxSilence of the client, so that
+	// the error is always errNotAccepted. Tests change it.
+	uploadTimeout = 18 * time.Second
 )
 
 var (

@@ -63,7 +63,7 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 // isTemporary reports whether a status is probably replaced soon: it is the first one of a function
 // that is neither ready nor stalled, or it differs from the former one only in numbers of replicas,
 // in messages and in the states of revisions: a new revision is Serving just before the function is
-// ready.
+// ready, and the former one is Superseded soon after that.
 func isTemporary(before, next v1beta1.FunctionStatus) bool {
 	if before.ObservedGeneration <= 0 { // -1 is the default
 		return !meta.IsStatusConditionTrue(next.Conditions, v1beta1.ConditionReady) && !meta.IsStatusConditionTrue(next.Conditions, v1beta1.ConditionStalled)

@@ -48,7 +48,10 @@ type broker interface {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	_, _ = memlimit.Set() // GOMEMLIMIT becomes 90 % of the memory of the container; outside of a container there is no limit
+	// The limit is 90 % of that of the container, unless GOMEMLIMIT is set.
+	if _, err := memlimit.Set(); err != nil {
+		slog.Warn("the garbage collector has no memory limit", "reason", err)
+	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -61,7 +61,10 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
-	_, _ = memlimit.Set() // GOMEMLIMIT becomes 90 % of the memory of the container; outside of a container there is no limit
+	// The limit is 90 % of that of the container, unless GOMEMLIMIT is set.
+	if _, err := memlimit.Set(); err != nil {
+		ctrl.Log.Info("the garbage collector has no memory limit", "reason", err.Error())
+	}
 	err := run(ctrl.SetupSignalHandler(), cfg)
 	if errors.Is(err, controllers.ErrChanged) {
 		ctrl.Log.Info("exiting for a restart", "reason", err.Error())
