@@ -77,7 +77,7 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
-	// The limit is 90 % of that of the container, unless GOMEMLIMIT is set.
+	// The garbage collector gets 90 % of the memory limit of the container, unless GOMEMLIMIT is set.
 	if _, err := memlimit.Set(); err != nil {
 		ctrl.Log.Info("the garbage collector has no memory limit", "reason", err.Error())
 	}

@@ -48,7 +48,7 @@ type broker interface {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	// The limit is 90 % of that of the container, unless GOMEMLIMIT is set.
+	// The garbage collector gets 90 % of the memory limit of the container, unless GOMEMLIMIT is set.
 	if _, err := memlimit.Set(); err != nil {
 		slog.Warn("the garbage collector has no memory limit", "reason", err)
 	}
